@@ -68,7 +68,7 @@ def test_a_leg_that_was_given_up_is_taken_in_and_then_compared(small: dict[str, 
     """Both nodes live; the link between them was cut for longer than the mirror waits."""
     it = Stood(small, [VOLUME, NET, *TOP], tmp_path)
     it.says["lone"] = _said("md300 goes on without nbd0")
-    mirror = it.after.mirror("")
+    mirror = it.after.mirror(())
     assert mirror is not None and (mirror.status, mirror.why) == ("in sync", "")
     (stopped,) = it.at("a2", "--stop")
     (served,) = it.at("a2", "nbd-server", "-C")
@@ -78,7 +78,7 @@ def test_a_leg_that_was_given_up_is_taken_in_and_then_compared(small: dict[str, 
 
 def test_a_mirror_that_is_whole_is_left_as_it_is(small: dict[str, Any], tmp_path: Path) -> None:
     it = Stood(small, [VOLUME, NET, *TOP], tmp_path)
-    mirror = it.after.mirror("")
+    mirror = it.after.mirror(())
     assert mirror is not None and mirror.status == "in sync"
     assert not it.at("a1", "join") and not it.at("a2", "--stop")
     # The checksums are the same, so the mirror is not asked to compare all of its data itself.
@@ -89,7 +89,7 @@ def test_where_the_checksums_differ_the_mirror_says_by_how_much(small: dict[str,
     it = Stood(small, [VOLUME, NET, *TOP], tmp_path)
     it.says["differ"] = _said("65536")
     it.other["a2"] = _said("abd")
-    mirror = it.after.mirror("")
+    mirror = it.after.mirror(())
     assert mirror is not None and (mirror.status, mirror.verified) == ("differs", 65536)
     assert mirror.copies == {"a1": "abc", "a2": "abd"} and "by the mirror itself 65,536 bytes" in mirror.why
     (check,), (summed,) = it.at("a1", "check"), it.at("a2", SUM)
@@ -102,12 +102,12 @@ def test_the_reason_why_a_mirror_cannot_be_joined_is_the_first_one(small: dict[s
     it.says["parted"] = Result(2, b"", b"can't open file '/run/blocklab/one-drbd.py'\n")
     it.after.dead.add("a2")
     it.lab.crash("a2")
-    mirror = it.after.mirror("a2")
+    mirror = it.after.mirror(("a2",))
     assert mirror is not None and mirror.status == "unknown"
     assert "no such resource" in mirror.why and "can't open" not in mirror.why
     # Where it can be told, it is.
     it.says["parted"] = _said("Split-Brain detected")
-    mirror = it.after.mirror("a2")
+    mirror = it.after.mirror(("a2",))
     assert mirror is not None and mirror.status == "split brain" and "no such resource" in mirror.why
 
 

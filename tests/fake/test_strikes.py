@@ -21,7 +21,7 @@ from blocklab.runner.strikes import Count, Counters, End, Moment, Strikes
 from blocklab.study.drill_phases import strikes_of
 
 ENDS = {host: Socket("vec0", f"10.77.0.{number}", ("vec0",)) for number, host in enumerate(("a1", "a2"), 1)}
-SCENE = Scene("s", 0, "a1", "a2", Ground({"zone": ENDS}, {}), {"zone": LinkSpec(("a1", "a2"))}, {})
+SCENE = Scene("s", 0, "a1", ("a2",), Ground({"zone": ENDS}, {}), {"zone": LinkSpec(("a1", "a2"))}, {})
 
 
 class Clock:
@@ -178,7 +178,7 @@ def test_a_drill_ends_after_writes_were_accepted_again_for_a_while(tmp_path: Pat
     made.look(counters(tmp_path, 0))
     clock.at += 2
     assert not end.reached(count(5), made)
-    end.taken_over()
+    end.taken_over(server=1)
     # What the old one still acknowledges says nothing of the new one.
     assert not end.reached(count(6), made)
     clock.at += 1
@@ -314,7 +314,7 @@ def test_a_survivor_that_dies_after_the_takeover_is_waited_for(tmp_path: Path, c
     quiet = counters(tmp_path, 0)
     look(made, clock, quiet, 1)
     end = End(after=0, wait=30, notice=8, timer=clock)
-    end.taken_over()
+    end.taken_over(server=1)
     clock.at += 1
     assert not end.reached(count(5, server=1), made)
     look(made, clock, quiet, 5)
@@ -338,7 +338,7 @@ def test_what_lies_in_the_data_is_mended_where_they_are_by_then(tmp_path: Path, 
         made.start()
         look(made, clock, quiet, 1)
         made.dead.add("a1")
-        made.taken_over = True
+        made.taken_over = "a2"
         seen = [what for _, what in look(made, clock, quiet, 4)] + [what for what, _ in made.mend()[0]]
         assert seen == ["full is mended"]
         assert engine.done[-1] == Run("a2", ("rm", "-f", "/mnt/s/blocklab-fill"))

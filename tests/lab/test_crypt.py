@@ -18,7 +18,7 @@ from blocklab.runner.workshop import Standing
 from blocklab.sites.uml.site import UmlSite
 from blocklab.study import grid
 from blocklab.study.read import build
-from blocklab.study.takeover import replicas
+from blocklab.study.takeover import comparison
 from blocklab.study.types import Study
 from tests.uml import uml
 
@@ -40,7 +40,7 @@ def study_of(small: dict[str, Any], layers: list[dict[str, Any]]) -> Study:
 
 def sums(stand: Standing, study: Study) -> set[str]:
     """The checksums of both sides, as a drill compares them."""
-    compare = replicas(study, "one", 0, stand.ground)
+    compare = comparison(study, "one", 0, stand.ground)
     assert compare is not None
     stand.engine.carry_out(list(compare.settle), "settle")
     return {must(stand.lab.hosts[host], argv, timeout=300) for host, argv in compare.copies.items()}

@@ -19,7 +19,7 @@ from blocklab.sites.uml import environment, image, recipe, rootfs
 from blocklab.sites.uml.site import UmlSite
 from blocklab.study.grid import plan_stack, topology
 from blocklab.study.read import build
-from blocklab.study.takeover import rejoin, replicas
+from blocklab.study.takeover import comparison, rejoin
 from blocklab.study.types import Study
 from blocklab_node.drbd import NEWER, QUICKLY
 
@@ -49,7 +49,7 @@ def test_one_resource_file_is_taken_by_both_drivers(small: dict[str, Any]) -> No
         dump = must(host, [*nine, "dump", "one"])
         assert "auto-promote      no;" in dump and "node-id 0;" in dump and "node-id 1;" in dump
         # Each command that is run on either driver is one for 9 too; what it would do is shown.
-        compared = replicas(study, "one", 0, UmlSite().ground(topology(study, ["one"])))
+        compared = comparison(study, "one", 0, UmlSite().ground(topology(study, ["one"])))
         back = rejoin(study, "one", 0, UmlSite().ground(topology(study, ["one"])))
         runs = [
             step

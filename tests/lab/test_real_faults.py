@@ -24,12 +24,14 @@ from blocklab.faults import (
     VolumeStall,
     monitor,
 )
+from blocklab.layers import drbd_pair
 from blocklab.model import fragile
 from blocklab.model.drill import Event
 from blocklab.model.fault import Fault, Mended, Scene
 from blocklab.model.ground import LinkSpec
 from blocklab.model.host import Host, Proc, must
 from blocklab.model.plan import Port
+from blocklab.model.spans import Poll, Sign
 from blocklab.model.units import BitRate, Duration, Share
 from blocklab.runner.engine import Engine
 from blocklab.runner.measure import not_in_force
@@ -60,7 +62,7 @@ class Wires:
         ground = site.ground(shape)
         self.lab: UmlLab = site.start(shape)
         self.engine = Engine(self.lab)
-        self.scene = Scene("one", 0, "a1", "a2", ground, shape.links, {})
+        self.scene = Scene("one", 0, "a1", ("a2",), ground, shape.links, {})
         try:
             self.engine.carry_out(plan_ground(shape, ground).steps, "build")
         except BaseException:
@@ -202,7 +204,7 @@ class Stack:
         for level in plan_layers(study, "one", 0, stand.ground):
             for host, plan in level.items():
                 ports[host] = ports.get(host, ()) + plan.ports
-        self.scene = Scene("one", 0, "a1", "a2" if "a2" in ports else "", stand.ground, study.links, ports)
+        self.scene = Scene("one", 0, "a1", ("a2",) if "a2" in ports else (), stand.ground, study.links, ports)
         self.host: Host = stand.lab.hosts["a1"]
         self.folder = "/mnt/one"
 
@@ -294,8 +296,8 @@ def test_a_mirror_gives_up_a_volume_with_errors_and_goes_on(small: dict[str, Any
     layers = [PLAIN, FRAGILE, DRBD, {"layer": "ext4"}]
     study = _study(small, layers)
     with standing(UmlSite(), study, ["one"]) as stand:
-        stack, twins = Stack(small, stand, layers), recipes.replicas(study, "one", 0, stand.ground)
-        assert twins is not None
+        stack, twins = Stack(small, stand, layers), recipes.comparison(study, "one", 0, stand.ground)
+        assert twins is not None and twins.differ is not None
         for node, disks in (("active", "Diskless/UpToDate"), ("peer", "UpToDate/Diskless")):
             fault = VolumeError(at="1s", node=node)
             stack.strike(fault)
@@ -353,9 +355,9 @@ def test_a_full_file_system_has_room_again(small: dict[str, Any], volume: dict[s
 class Monitor:
     """The monitor on a2."""
 
-    def __init__(self, host: Host, scene: Scene, folder: Path, takeover: Takeover, resource: str = "") -> None:
+    def __init__(self, host: Host, scene: Scene, folder: Path, takeover: Takeover, *signs: Sign) -> None:
         self.out, self.err, self.host = folder / "monitor.out", folder / "monitor.err", host
-        argv = monitor.argv(monitor.address(scene), takeover, resource)
+        argv = monitor.argv(monitor.address(scene, "a2", "a1"), takeover, signs)
         self.proc: Proc = host.spawn(argv, self.out, self.err)
         self.wait("answered")
 
@@ -437,7 +439,7 @@ def test_a_mirrors_connection_is_followed_and_a_crash_is_noticed(small: dict[str
     layers = [PLAIN, DRBD]
     with standing(UmlSite(), _study(small, layers), ["one"]) as stand:
         stack, survivor = Stack(small, stand, layers), stand.lab.hosts["a2"]
-        watch = Monitor(survivor, stack.scene, tmp_path, LENIENT, "one")
+        watch = Monitor(survivor, stack.scene, tmp_path, LENIENT, drbd_pair.connection("one"))
         assert watch.wait("connection").said == "Connected"
         must(stack.host, ["drbdadm", "disconnect", "one"])
         _until(lambda: len(watch.events("connection")) > 1)
@@ -456,9 +458,27 @@ def test_a_mirrors_connection_is_followed_and_a_crash_is_noticed(small: dict[str
 
 def test_a_monitor_without_its_mirror_says_so(wires: Wires, tmp_path: Path) -> None:
     a2 = wires.lab.nodes["a2"]
-    watch = Monitor(a2, wires.scene, tmp_path, LENIENT, "nothing")
+    watch = Monitor(a2, wires.scene, tmp_path, LENIENT, drbd_pair.connection("nothing"))
     assert "no connection of nothing; pings alone decide" in watch.wait("blind").said
     must(a2, ["pkill", "drbdsetup"])
     _until(lambda: len(watch.events("blind")) == 2)
     assert "ended with -15" in watch.events("blind")[1].said and watch.events("dead") == []
+    watch.end()
+
+
+def test_a_server_that_dies_on_a_node_that_answers_pings_is_noticed(wires: Wires, tmp_path: Path) -> None:
+    a1, a2 = wires.lab.nodes["a1"], wires.lab.nodes["a2"]
+    address = monitor.address(wires.scene, "a2", "a1")
+    serve = ["python3", "-m", "http.server", "--bind", address, "8000"]
+    server = a1.spawn(serve, tmp_path / "server.out", tmp_path / "server.err")
+    connect = f"import socket; socket.create_connection(({address!r}, 8000), 1)"
+    poll = Poll("server on a1", ("python3", "-c", connect), seconds=5.0)
+    must(a1, ["sh", "-c", f"until ss -Hltn | grep -q {address}:8000; do sleep 0.1; done"])
+    watch = Monitor(a2, wires.scene, tmp_path, LENIENT, poll)
+    _until(lambda: any(each.said.startswith("server on a1") for each in watch.events("answered")))
+    assert watch.events("dead") == []
+    server.signal(signal.SIGKILL)
+    server.wait(PATIENCE)
+    assert "server on a1: 8 in a row without an answer, though its node answers" in watch.wait("dead").said
+    assert not any(each.said.startswith("ping") for each in watch.events("dead"))
     watch.end()

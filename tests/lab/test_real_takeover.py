@@ -15,11 +15,11 @@ import pytest
 from blocklab.errors import CommandError, NodeLost, SetupError
 from blocklab.model import node_programs
 from blocklab.model.access import mysql_client
-from blocklab.model.drill import Replicas
 from blocklab.model.dsn import Dsn
 from blocklab.model.host import Host, must
 from blocklab.model.plan import Power, undo_of
 from blocklab.model.programs import AS_POSTGRES
+from blocklab.model.spans import Comparison
 from blocklab.runner.measure import not_in_force
 from blocklab.runner.run import standing
 from blocklab.runner.workshop import Standing
@@ -124,8 +124,8 @@ class Drill:
 
     def compared(self) -> tuple[int, int]:
         """How many bytes the mirror found to differ, and how many different copies there are."""
-        twins = recipes.replicas(self.now, "one", 0, self.stand.ground)
-        assert isinstance(twins, Replicas)
+        twins = recipes.comparison(self.now, "one", 0, self.stand.ground)
+        assert isinstance(twins, Comparison) and twins.differ
         with self.timed("verify"):
             self.engine.carry_out(twins.settle + twins.verify, "drill")
         host, argv = twins.differ

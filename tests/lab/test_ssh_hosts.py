@@ -345,3 +345,6 @@ def test_a_drill_cuts_the_power_of_a_host(tmp_path: Path) -> None:
     [run] = StudyFolder(tmp_path / "runs/failover-ssh").runs()
     assert run.drill is not None and run.drill.verdict.status == "ok", said
     assert run.drill.mirror is not None and run.drill.mirror.status == "in sync"
+    # The monitor follows the mirror by the name that it has on hosts of one's own.
+    noticed = {event.what for event in run.drill.events}
+    assert "connection" in noticed and "blind" not in noticed

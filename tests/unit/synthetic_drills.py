@@ -8,7 +8,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from blocklab.drills.ledger import bins, check
+from blocklab.drills.bins import bins
+from blocklab.drills.ledger import check
 from blocklab.model.drill import Answer, Attempt, Drill, Event, Ledger, Mirror, Stage
 from blocklab.model.sample import Parsed, Phase, Sample
 from blocklab.store.folder import Manifest, StudyFolder

@@ -26,7 +26,7 @@ STRIPED: dict[str, Levels] = {
     "a1": (("ubdb", "ubdc"), ("md0",), ("drbd0",)), "a2": (("ubdb", "ubdc"), ("md0",)),
 }  # fmt: skip
 PLAIN: dict[str, Levels] = {"a1": (("ubdb",),)}
-WIRE = {"a1": "vec0", "a2": "vec0"}
+WIRE = {"a1": ("vec0",), "a2": ("vec0",)}
 FILE, DEVICE = Io(file=True), Io(file=False)
 MIB = 2**20
 

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from blocklab.layers import drbd
+from blocklab.layers.drbd_pair import LOST, STATE
 from blocklab.model.plan import Put, Run
 from blocklab.sites.fake import FakeSite
 from blocklab.study.grid import plan_stack, topology
@@ -18,7 +19,6 @@ from blocklab.study.read import build
 from blocklab.study.takeover import failed_over, rejoin
 from blocklab_node import drbd as follower
 from blocklab_node.drbd import devices
-from blocklab_node.monitor import LOST, STATE
 from tests.unit.golden import FOLDER
 
 GOLDEN = FOLDER / "drbd9"
@@ -121,8 +121,8 @@ def test_the_monitor_follows_a_connection_of_either_driver() -> None:
         ),
         (f"change {start}a2 connection:Connecting", "Connecting"),
     ):
-        match = STATE.match(line.encode())
-        assert match and match[1] == state.encode() and (state in LOST) == (state != "Connected")
+        match = re.match(STATE, line)
+        assert match and match[1] == state and (state in LOST) == (state != "Connected")
 
 
 # -- the resource file ------------------------------------------------------------------------------------------

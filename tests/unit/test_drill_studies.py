@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
+import msgspec
 import pytest
 
 from blocklab.errors import StudyError
 from blocklab.faults.base import Base
 from blocklab.model.fault import Scene
 from blocklab.model.plan import Run, Step
-from blocklab.study.drill_phases import strikes_of
+from blocklab.model.workload import Drilled
+from blocklab.study.drill_phases import Write, strikes_of, writing
 from blocklab.study.drills import nominal, scene
-from blocklab.study.grid import cells, is_drill, layouts, topology
+from blocklab.study.grid import cells, is_drill, layouts, plan_stack, topology
 from blocklab.study.kinds import registered
 from tests.unit.drill_samples import TOP, VOLUME, study
 
@@ -83,6 +86,22 @@ def test_the_monitor_has_to_have_time_for_an_answer_at_every_level() -> None:
     assert study("mirror", links__beat__rtt="100ms", takeover={"interval": "20ms"}), "nobody pings"
     with pytest.raises(StudyError, match=r"with the level 700ms: takeover.misses: 3 times 0.2s are over"):
         study(factors={"rtt": {"field": "links.beat.rtt", "values": ["1ms", "700ms"]}})
+
+
+def test_the_monitor_follows_the_mirror_by_the_name_that_it_has_on_its_hosts() -> None:
+    """On hosts of one's own all names have a prefix."""
+    what = study()
+    workload = what.workloads["writes"]
+    assert isinstance(workload, Drilled)
+    ground = msgspec.structs.replace(nominal(topology(what, ["mirror"])), prefix="blocklab-")
+    write = writing(what, "mirror", workload, ground, ())[-1]
+    assert isinstance(write, Write)
+    ((monitor,),) = (succession.monitors for succession in write.successions)
+    (sign,) = json.loads(monitor.argv[-1])
+    assert (monitor.host, monitor.of) == ("a2", "a1")
+    assert sign["argv"] == ["drbdsetup", "events2", "blocklab-mirror"]
+    up = [step.argv for step in plan_stack(what, "mirror", 0, ground).steps if isinstance(step, Run)]
+    assert ("drbdadm", "up", "blocklab-mirror") in up
 
 
 FROZEN = {"fault": "freeze", "node": "peer", "at": "5s"}
@@ -167,4 +186,4 @@ def test_a_fault_of_ones_own_strikes_once_it_is_registered() -> None:
     (pull,) = strikes_of(made.faults, here)
     assert pull.strike.steps == (Run("a1", ("unplug", "mirror")),)
     # It has no way to be mended, so it stays.
-    assert pull.mend.steps == pull.mend_there == ()
+    assert pull.mend.steps == () and pull.mend_there == {}

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 import random
+import subprocess
+from pathlib import Path
 from typing import Any, get_args
 
 import msgspec
@@ -25,6 +29,7 @@ from blocklab.faults import (
     VolumeStall,
     monitor,
 )
+from blocklab.layers import drbd_pair
 from blocklab.model import mapping
 from blocklab.model.drill import Event
 from blocklab.model.fault import Fault, Scene
@@ -32,6 +37,7 @@ from blocklab.model.ground import LinkSpec
 from blocklab.model.netem import netem
 from blocklab.model.node_programs import program
 from blocklab.model.plan import Port, Power, Run, Step
+from blocklab.model.spans import Follow, Poll, Sign
 from blocklab.model.units import BitRate, Duration, Share, dec_hook
 from blocklab.sites.fake import FakeSite
 from blocklab.study.grid import plan_layers, plan_stack, topology
@@ -53,7 +59,7 @@ def scene_of(small: dict[str, Any], layers: list[dict[str, Any]], peer: str = "a
     for level in plan_layers(study, "one", 2, ground):
         for host, plan in level.items():
             ports[host] = ports.get(host, ()) + plan.ports
-    return Scene("one", 2, "a1", peer, ground, study.links, ports)
+    return Scene("one", 2, "a1", (peer,) if peer else (), ground, study.links, ports)
 
 
 @pytest.fixture
@@ -269,7 +275,7 @@ def test_whatever_the_link_has_is_kept(delay: int, jitter: int, rate: str | None
         rate=BitRate(rate) if rate else None,
     )  # fmt: skip
     fault = LinkLoss(link="x", at="1s", loss=Share(f"{share / 10_000:.4f}%"))
-    scene = Scene("one", 0, "a", "b", FakeSite().ground(topology_of(link)), {"x": link}, {})
+    scene = Scene("one", 0, "a", ("b",), FakeSite().ground(topology_of(link)), {"x": link}, {})
     assert fault.problems(scene) == []
     for step in fault.strike(scene):
         assert isinstance(step, Run)
@@ -422,10 +428,13 @@ def test_garbage_is_no_line_of_the_monitor(line: bytes) -> None:
 
 def test_the_monitor_is_told_what_the_study_says(mirror: Scene) -> None:
     takeover = Takeover(interval=Duration("50ms"), misses=5)
-    words = ("10.77.1.1", "0.05", "5", "one")
-    assert monitor.argv(monitor.address(mirror), takeover, "one") == program("monitor", *words)
-    assert monitor.argv("10.77.1.1", takeover)[-1] == ""
-    assert monitor.address(msgspec.structs.replace(mirror, peer="b1")) == ""
+    followed = drbd_pair.connection("blocklab-one")
+    *argv, told = monitor.argv(monitor.address(mirror, "a2", "a1"), takeover, [followed])
+    assert tuple(argv) == program("monitor", "10.77.1.1", "0.05", "5")
+    assert msgspec.json.decode(told, type=list[Follow]) == [followed]
+    assert json.loads(told)[0]["argv"] == ["drbdsetup", "events2", "blocklab-one"]
+    assert monitor.argv("10.77.1.1", takeover)[-1] == "[]"
+    assert monitor.address(mirror, "b1", "a1") == ""
 
 
 class Line:
@@ -443,12 +452,12 @@ class Line:
         return there
 
 
-def watch(monkeypatch: pytest.MonkeyPatch, misses: int) -> tuple[Any, list[str]]:
+def watch(monkeypatch: pytest.MonkeyPatch, misses: int, *signs: Sign) -> tuple[Any, list[str]]:
     """The monitor's own state, without a network; and the list of what it says."""
     told: list[str] = []
     monkeypatch.setattr(watcher, "Pings", lambda address: Line())
     monkeypatch.setattr(watcher, "say", lambda what, said="": told.append(what))
-    return watcher.Watch("10.77.0.1", 0.02, misses, ""), told
+    return watcher.Watch("10.77.0.1", 0.02, misses, json.loads(msgspec.json.encode(signs))), told
 
 
 def test_the_monitor_takes_nobody_for_dead_before_the_first_answer(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -467,15 +476,85 @@ def test_the_monitor_takes_nobody_for_dead_before_the_first_answer(monkeypatch: 
 
 def test_a_mirror_that_lost_its_peer_needs_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     made, told = watch(monkeypatch, misses=3)
-    made.mirror = msgspec.defstruct("Mirror", ["lost", "state"])(True, "Connecting")
+    made.follows = [msgspec.defstruct("Follow", ["lost", "state"])(True, "Connecting")]
     made.tick(0.0)
     made.tick(0.0)
     assert told == ["missed", "dead"]
 
 
+def polled(made: Any, ticks: int = 1) -> None:
+    """Ticks of a monitor whose pings are all answered; each poll comes to its end before the next one."""
+    for _ in range(ticks):
+        made.pings.there = [made.pings.number]
+        made.tick(0.0)
+        for poll in made.polls:
+            assert poll.child is not None
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                poll.child.wait(timeout=poll.seconds)
+
+
+def test_a_server_that_dies_on_a_node_that_answers_is_dead_until_it_lives(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    lives = tmp_path / "lives"
+    lives.touch()
+    made, told = watch(monkeypatch, 3, Poll("server on a1", ("test", "-e", str(lives))))
+    polled(made, 5)
+    assert told == ["answered", "answered"], "the ping and the poll"
+    lives.unlink()
+    polled(made, 3)
+    assert told[2:] == ["missed", "missed"] and not made.dead, "the third is still under way"
+    polled(made, 4)
+    assert told[2:] == ["missed", "missed", "missed", "dead"], "once for each silence"
+    lives.touch()
+    polled(made, 2)
+    assert told[6:] == ["answered"] and not made.dead
+    lives.unlink()
+    polled(made, 4)
+    assert told[7:] == ["missed", "missed", "missed", "dead"]
+    made.end()
+
+
+@pytest.mark.parametrize(
+    ("argv", "alive"), [(("echo", "in recovery"), "^primary$"), (("sleep", "60"), ""), (("false",), "")]
+)
+def test_a_poll_that_never_told_that_the_server_lives_is_blind(
+    monkeypatch: pytest.MonkeyPatch, argv: tuple[str, ...], alive: str
+) -> None:
+    made, told = watch(monkeypatch, 2, Poll("server on a1", argv, seconds=0.05, alive=alive))
+    polled(made, 8)
+    assert told == ["answered", "blind"] and not made.dead
+    made.end()
+    assert made.polls[0].child.poll() is not None, "nothing is left"
+
+
+def test_a_server_that_stands_still_is_dead(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """It takes connections, and never answers."""
+    script = tmp_path / "ask"
+    script.write_text(f"test -e {tmp_path}/still && exec sleep 60; echo primary")
+    made, told = watch(monkeypatch, 2, Poll("server on a1", ("sh", str(script)), seconds=5.0, alive="^primary$"))
+    polled(made, 2)
+    (tmp_path / "still").touch()
+    made.polls[0].seconds = 0.05
+    polled(made, 4)
+    assert told == ["answered", "answered", "missed", "missed", "dead"]
+    made.end()
+
+
+def test_where_the_monitor_itself_stood_still_no_poll_is_overdue(monkeypatch: pytest.MonkeyPatch) -> None:
+    made, told = watch(monkeypatch, 1, Poll("server on a1", ("sleep", "60"), seconds=0.0))
+    made.tick(0.0)
+    made.tick(5.0)
+    assert made.polls[0].row == 0
+    made.tick(0.0)
+    assert made.polls[0].row == 1 and told[-1] == "blind"
+    made.end()
+
+
 def test_the_monitor_pings_over_the_first_link_between_both(mirror: Scene) -> None:
-    assert monitor.link(mirror) == "zone" and monitor.address(mirror) == mirror.ground.ends["zone"]["a1"].address
-    assert monitor.link(msgspec.structs.replace(mirror, peer="")) == ""
+    assert monitor.link(mirror, "a2", "a1") == "zone"
+    assert monitor.address(mirror, "a2", "a1") == mirror.ground.ends["zone"]["a1"].address
+    assert monitor.link(mirror, "b1", "a1") == ""
 
 
 # -- what has no use --------------------------------------------------------------------------------------------

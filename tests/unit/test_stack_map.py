@@ -138,3 +138,10 @@ def test_devices_of_imported_runs_go_by_their_names(
     assert list(StackMap("a1", levels("a1", layers, moved)).devices("a1")) == found
     told = StackMap("a1", levels("a1", layers, moved, "vda")).devices("a1")
     assert told[-1] == ("vda",)
+
+
+def test_the_interface_that_an_older_run_names_is_one_of_several() -> None:
+    old = msgspec.json.decode(b'{"wires": {"a1": "vec0", "a2": "vec0"}}', type=StackMap)
+    assert old.nics() == {"a1": ("vec0",), "a2": ("vec0",)}
+    new = StackMap(wires={"a1": ("vec0", "vec1"), "a2": ("vec0",)})
+    assert msgspec.json.decode(msgspec.json.encode(new), type=StackMap).nics() == new.nics() == new.wires

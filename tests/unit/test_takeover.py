@@ -15,14 +15,14 @@ from blocklab.sites.fake import FakeSite
 from blocklab.study.grid import clients, plan_stack, topology
 from blocklab.study.read import build
 from blocklab.study.takeover import (
+    comparison,
     failed_over,
     ground_steps,
     rejoin,
-    replicas,
     restart,
     revive,
     split_brain,
-    survivor_of,
+    survivors_of,
     takeover,
 )
 from blocklab.study.types import Study
@@ -67,7 +67,7 @@ def test_the_takeover_of_a_stack(small: dict[str, Any], golden: Golden, name: st
     shape, ground = stood(study)
     recipe = takeover(study, "one", 3, ground)
     after = failed_over(study, "one")
-    compare = replicas(after, "one", 3, ground)
+    compare = comparison(after, "one", 3, ground)
     golden.check(f"takeovers/{name}.json", {
         "survivor": recipe.survivor, "old": recipe.old,
         **{stage.name: plain(stage.steps) for stage in recipe.stages},
@@ -111,11 +111,11 @@ def test_what_a_takeover_asks_and_does_is_on_the_survivor(small: dict[str, Any],
 def test_a_stack_without_a_survivor(small: dict[str, Any], layers: list[dict[str, Any]]) -> None:
     study = study_of(small, layers)
     _, ground = stood(study)
-    assert survivor_of(study.stacks["one"]) == ""
+    assert survivors_of(study.stacks["one"]) == ()
     for what in (lambda: failed_over(study, "one"), lambda: takeover(study, "one", 0, ground)):
         with pytest.raises(ValueError, match="the stack one is on a1 alone"):
             what()
-    assert rejoin(study, "one", 0, ground) == () and replicas(study, "one", 0, ground) is None
+    assert rejoin(study, "one", 0, ground) == () and comparison(study, "one", 0, ground) is None
     names = [stage.name for stage in restart(study, "one", 0, ground)]
     assert names == ["promotion", "mount", *(["resync"] if len(layers) == 3 else [])]
 
@@ -132,7 +132,7 @@ def test_a_disk_without_a_mirror_starts_over_its_data(small: dict[str, Any]) -> 
 def test_a_verification_uses_the_studys_own_algorithm(small: dict[str, Any]) -> None:
     for net, count in (({}, 1), ({"verify-alg": "sha1"}, 0)):
         study = study_of(small, [VOLUME, {**DRBD, "net": net}])
-        compare = replicas(study, "one", 0, stood(study)[1])
+        compare = comparison(study, "one", 0, stood(study)[1])
         assert compare is not None
         chosen = [step for step in compare.verify if isinstance(step, Run) and "net-options" in step.argv]
         assert len(chosen) == count

@@ -12,12 +12,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from blocklab.drills.ledger import bins, check
+from blocklab.drills.bins import bins
+from blocklab.drills.ledger import check
 from blocklab.model.drill import Attempt, Ledger, Verdict
 from blocklab.runner.drill import stages
 from blocklab.stats.drills import again
 from blocklab.store.folder import StudyFolder
 from blocklab.store.run import Run, ledger_of
+from blocklab.workloads import Ledger as Writes
 from blocklab.workloads.ledger_output import attempts
 from tests.unit.golden import FOLDER
 from tests.unit.shells import Shell
@@ -421,9 +423,9 @@ def test_the_check_says_the_same_of_what_is_stored(tmp_path: Path, plant: str) -
         assert (left is None) == (cell.label in unread)
         if plant == "gone" and left is not None:
             some = {next(each.id for each in attempts if each.answer == "acknowledged")}
-            assert again(attempts, without(left, some), run.drill).status == "lost"
+            assert again(Writes.checker, attempts, without(left, some), run.drill).status == "lost"
         else:
-            assert again(attempts, left, run.drill) == run.drill.verdict
+            assert again(Writes.checker, attempts, left, run.drill) == run.drill.verdict
         looked += 1
         assert number < 100
     assert looked == len(folder.manifest().cells)
@@ -460,7 +462,7 @@ def judged(tmp_path: Path) -> StudyFolder:
 
 def _stored(run: Run, tried: list[Attempt] | None) -> Verdict:
     assert run.drill is not None
-    verdict = again(tried, ledger_of(run.folder), run.drill)
+    verdict = again(Writes.checker, tried, ledger_of(run.folder), run.drill)
     told = msgspec.structs.replace(run.drill, verdict=verdict)
     (run.folder / "drill.json").write_bytes(msgspec.json.encode(told))
     return verdict

@@ -7,12 +7,13 @@ from typing import Any
 
 import msgspec
 
-from blocklab.model.layer import Drawn, Linked
+from blocklab.model.layer import Drawn
+from blocklab.model.spans import Spans
 from blocklab.model.units import Duration, Size, enc_hook
 from blocklab.stats.analysis import Analysis
 from blocklab.stats.format import exact
 from blocklab.stats.grid import Side, levels_of
-from blocklab.study.grid import hosts_at, hosts_of, spans
+from blocklab.study.grid import hosts_of, roles_of, sides_of
 from blocklab.study.types import Study
 
 
@@ -54,17 +55,17 @@ def _layout(analysis: Analysis, label: str, side: Side) -> Layout:
     study, stack = side.study, side.stack
     nodes = hosts_of(stack)
     boxes = []
-    for row, layer in enumerate(stack.layers):
+    for row, (layer, roles) in enumerate(zip(stack.layers, roles_of(stack), strict=True)):
         title, detail = layer.tag, ""
         if isinstance(layer, Drawn):
             title, detail = layer.title, _detail(layer.details())
-        reach = spans(layer, stack.on)
-        if len(reach) > 1:
-            columns = [nodes.index(host) for host in reach]
-            link = _link(analysis, label, side, layer.link if isinstance(layer, Linked) else "")
-            boxes.append(Box(title, detail, row, min(columns), max(columns) - min(columns) + 1, link))
+        reach = sides_of(layer, stack.on)
+        if isinstance(layer, Spans) and len(reach) > 1:
+            columns = [nodes.index(end.host) for end in reach]
+            links = "; ".join(filter(None, (_link(analysis, label, side, link) for link in layer.links)))
+            boxes.append(Box(title, detail, row, min(columns), max(columns) - min(columns) + 1, links))
             continue
-        boxes += [Box(title, detail, row, nodes.index(host), 1) for host in hosts_at(stack, row)]
+        boxes += [Box(title, detail, row, nodes.index(host), 1) for host in roles]
     rows = len(stack.layers)
     clients = _clients(study, nodes)
     for column, (client, workloads) in enumerate(clients.items(), len(nodes)):

@@ -48,6 +48,7 @@ from blocklab.cli.studies import (
 from blocklab.errors import ParseError, StoreError, StudyError, Unreadable
 from blocklab.model import outside
 from blocklab.model.terminal import Console, echo, echo_json
+from blocklab.model.workload import Drilled
 from blocklab.sites import DEFAULT
 from blocklab.stats.drills import again
 from blocklab.store.folder import Manifest, StudyFolder, claimed, place_of
@@ -56,7 +57,6 @@ from blocklab.study.grid import is_drill
 from blocklab.study.read import placed, read
 from blocklab.study.shipped import study_file
 from blocklab.study.types import Cell, Study
-from blocklab.workloads import ledger_output
 
 
 def drill(
@@ -177,7 +177,7 @@ def verdict(
     for why in broken:
         echo(f"left out: {why.message}", err=True)
     drilled = (run for run in there.runs() if run.drill is not None or is_drill(manifest.study, run.cell.workload))
-    rows = [_again(run) for run in drilled]
+    rows = [_again(run, manifest.study) for run in drilled]
     if not rows and not broken:
         raise StoreError(f"{there.path} has no drills", hint="blocklab drill STUDY")
     differ = sum(row["same"] is False for row in rows)
@@ -193,15 +193,17 @@ def verdict(
         raise typer.Exit(1 if differ or broken else UNDECIDED)
 
 
-def _again(run: Run) -> dict[str, Any]:
+def _again(run: Run, study: Study) -> dict[str, Any]:
     """A drill's stored verdict and the one that is made of what is stored; ``same`` is None where it has none."""
     if run.drill is None:
         return {"cell": run.cell.label, "stored": "none", "again": "unknown", "same": None,
                 "why": run.outcome.error}  # fmt: skip
     history = run.folder / "raw" / "workload" / "history.tsv"
+    workload = study.workloads[run.cell.workload]
+    assert isinstance(workload, Drilled)
     try:
-        attempts = ledger_output.attempts(outside.data(history))[0] if history.exists() else None
-        made = again(attempts, ledger_of(run.folder), run.drill)
+        attempts = workload.checker.history(outside.data(history)).attempts if history.exists() else None
+        made = again(workload.checker, attempts, ledger_of(run.folder), run.drill)
         same, status, why = made == run.drill.verdict, str(made.status), made.why
     except (ParseError, StoreError, Unreadable) as error:
         same, status, why = False, "cannot be made", error.message

@@ -307,12 +307,12 @@ class _Listed:
 
     @_one.register
     def _(self, phase: Write, workload: str) -> None:
-        if phase.monitor is not None:
-            self.commands.append(Command("monitor", phase.monitor.host, phase.monitor.argv))
+        watches = (watch for each in phase.successions for watch in each.monitors)
+        self.commands += [Command("monitor", watch.host, watch.argv) for watch in watches]
         self.commands.append(Command("workload", phase.command.host, phase.command.argv, workload=workload))
         for strike in phase.strikes:
             self.add((strike.strike, strike.mend), workload)
-        for stage in phase.takeover:
+        for stage in phase.planned.takeover if phase.planned else ():
             when = "when the monitor declares the active node dead"
             self._one(replace(stage, when=when) if isinstance(stage, Do) else stage, workload)
 
@@ -323,12 +323,12 @@ class _Listed:
     @_one.register
     def _(self, phase: Compare, workload: str) -> None:
         self.commands += [Command("compare", *phase.split)] if phase.split else []
-        replicas = phase.replicas
-        self._one(Do("compare", replicas.settle), workload)
-        self.commands += [Command("compare", *each) for each in replicas.copies.items()]
+        comparison = phase.comparison
+        self._one(Do("compare", comparison.settle), workload)
+        self.commands += [Command("compare", *each) for each in comparison.copies.items()]
         when = "where the checksums differ"
-        self._one(Do("compare", replicas.verify, when=when), workload)
-        self.commands.append(Command("compare", *replicas.differ, about=when))
+        self._one(Do("compare", comparison.verify, when=when), workload)
+        self.commands += [Command("compare", *comparison.differ, about=when)] if comparison.differ else []
 
     def _undone(self, to: int) -> None:
         self.commands += [Command("undo", host, argv) for _, host, argv in self._undos.since(to)]

@@ -18,7 +18,7 @@ def named(node: str, scene: Scene) -> str:
 
 def node_problems(node: str, scene: Scene) -> list[tuple[str, str]]:
     """A node that the stack does not stand on."""
-    there = [host for host in (scene.active, scene.peer) if host]
+    there = scene.nodes
     if named(node, scene) not in there:
         return [("node", f"the stack {scene.stack} has no node {node!r}; it has {', '.join(there)}")]
     return []
@@ -79,7 +79,7 @@ class PowerCut(Base, frozen=True, tag="power-cut"):
 
     def strike(self, scene: Scene) -> tuple[Step, ...]:
         """SIGKILL to one after the other, without a pause."""
-        return tuple(Power(host, "crash") for host in (scene.active, scene.peer) if host)
+        return tuple(Power(host, "crash") for host in scene.nodes)
 
 
 class Freeze(Base, frozen=True, tag="freeze"):

@@ -13,6 +13,8 @@ class Takeover(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     A monitor on the survivor pings the active node and follows the mirror's connection. The node is taken for dead
     after ``misses`` pings in a row without an answer, or when the mirror has lost its connection and one ping has
     had none. Then the old node is fenced, the mirror promoted, the file system mounted and the database recovered.
+    A layer may name other signs and stages, and several survivors: the first one takes over, and each next one
+    does where its monitors take for dead all that come before it.
 
     Example::
 

@@ -10,9 +10,12 @@ import msgspec
 from blocklab.model.ground import Topology
 from blocklab.model.layer import Garbled, Layer
 from blocklab.model.plan import Kind
+from blocklab.model.spans import Side
 
 # A database's crash recovery reads its log and goes through a slow volume or mirror.
 START_SECONDS = 180.0
+# What a takeover of a block device is called.
+PROMOTION = "promotion"
 # Fields that a diagram shows by themselves, whatever their layer: the nodes and lines that it draws.
 _DRAWN = ("peer", "link")
 
@@ -58,7 +61,7 @@ class Base(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="l
         return found
 
 
-class OnTwoNodes(Base, frozen=True):
+class WithPeer(Base, frozen=True):
     """A block device on two nodes that is active on one of them."""
 
     peer: str
@@ -67,12 +70,15 @@ class OnTwoNodes(Base, frozen=True):
     takes: ClassVar[Kind | None] = "block"
     gives: ClassVar[Kind] = "block"
 
-    @property
-    def survivor(self) -> str:
-        return self.peer
+    def sides(self, on: str) -> tuple[Side, ...]:
+        return Side(on, "primary"), Side(self.peer, "replica")
 
-    def failed_over(self, peer: str) -> Self:
-        return msgspec.structs.replace(self, peer=peer)
+    @property
+    def survivors(self) -> tuple[str, ...]:
+        return (self.peer,)
+
+    def failed_over(self, old: str, new: str) -> Self:
+        return msgspec.structs.replace(self, peer=old)
 
 
 def copies_misplaced(below: Sequence[Layer]) -> list[tuple[str, str]]:

@@ -9,9 +9,10 @@ from blocklab.layers.base import Base
 from blocklab.layers.performance import BEHAVIOUR, BURST, LATENCIES, Performance, bad_limits, given
 from blocklab.model import places
 from blocklab.model.ground import Topology
-from blocklab.model.layer import Layer, Paired, Place
+from blocklab.model.layer import Layer, Place
 from blocklab.model.node_programs import program
 from blocklab.model.plan import Argv, Fact, Kind, Plan, Port, Run, Step, Wait
+from blocklab.model.spans import one_copy
 from blocklab.model.stack_map import device_of
 from blocklab.model.units import Bandwidth
 
@@ -112,7 +113,7 @@ class Cap(Base, frozen=True, tag="cap"):
                     for name in self.limits()
                     if name in each.limits()
                 ]
-            elif not (isinstance(each, Paired) and each.one_copy):
+            elif not one_copy(each):
                 # Another device.
                 break
         return found

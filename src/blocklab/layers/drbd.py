@@ -6,14 +6,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Literal
 
 from blocklab.layers import drbd_options, drbd_pair
-from blocklab.layers.base import OnTwoNodes, copies_misplaced, link_problems, peer_problems
+from blocklab.layers.base import PROMOTION, WithPeer, copies_misplaced, link_problems, peer_problems
 from blocklab.layers.drbd_options import BARE, PATIENCE, Value, canonical, text_of
 from blocklab.model import access, numbers
-from blocklab.model.drill import Replicas
 from blocklab.model.ground import Topology
 from blocklab.model.knobs import Question, Table
 from blocklab.model.layer import Layer, Place
-from blocklab.model.plan import UNCHANGED, Argv, Fact, Plan, Port, Run, Step, Wait
+from blocklab.model.plan import UNCHANGED, Fact, Plan, Port, Run, Step, Wait
+from blocklab.model.spans import Comparison, Query, Sign, Stage
 from blocklab_node.drbd import NEWER, SYNC_SECONDS, VERSION
 
 # What the primary's connection may be when it may run ahead of its peer (on-congestion: pull-ahead).
@@ -25,7 +25,7 @@ HMAC = "sha256"
 _SECTOR, _BITMAP, _NOTES = 512, 2**18, 72
 
 
-class Drbd(OnTwoNodes, frozen=True, tag="drbd"):
+class Drbd(WithPeer, frozen=True, tag="drbd"):
     """A synchronous or asynchronous mirror of the block device below on another node: DRBD 8.4 or 9.
 
     The driver is the one that the host's kernel loads: 8.4 on a node of the lab, unless its image has modules of
@@ -88,7 +88,7 @@ class Drbd(OnTwoNodes, frozen=True, tag="drbd"):
     alone, as after the loss of its peer, and notes in its bitmap what the peer misses. The net options are then in
     force on the waiting peer only. A workload's data are loaded while it is still connected."""
 
-    one_copy: ClassVar[bool] = False
+    exact: ClassVar[bool] = True
     question: ClassVar[Question] = drbd_options.QUESTION
 
     def problems(self, host: str, lab: Topology) -> list[tuple[str, str]]:
@@ -122,6 +122,10 @@ class Drbd(OnTwoNodes, frozen=True, tag="drbd"):
             for name, tenths in waits.items()
             if rtt * 10 >= tenths
         ]
+
+    @property
+    def links(self) -> tuple[str, ...]:
+        return (self.link,)
 
     @property
     def connected(self) -> bool:
@@ -200,32 +204,34 @@ class Drbd(OnTwoNodes, frozen=True, tag="drbd"):
         )
 
     @property
-    def survivor(self) -> str:
+    def survivors(self) -> tuple[str, ...]:
         """The peer; none for a mirror that is run alone, whose peer lacks what was written since."""
-        return "" if self.standalone else self.peer
+        return () if self.standalone else (self.peer,)
 
-    def resource(self, stack: str) -> str:
-        return stack
+    def signs(self, place: Place, of: str) -> tuple[Sign, ...]:
+        """DRBD's own news of its connection."""
+        return (drbd_pair.connection(place.stack),)
 
-    def takeover(self, place: Place, below: tuple[Port, ...]) -> tuple[Step, ...]:
+    def takeover(self, place: Place, below: tuple[Port, ...], gone: Sequence[str]) -> tuple[Stage, ...]:
         """Cut off from the other side, primary."""
-        return drbd_pair.promoted(place.host, place.stack)
+        return (Stage(PROMOTION, drbd_pair.promoted(place.host, place.stack)),)
 
-    def restart(self, place: Place, below: tuple[Port, ...]) -> tuple[Step, ...]:
+    def restart(self, place: Place, below: tuple[Port, ...]) -> tuple[Stage, ...]:
         """Up and primary, without waiting for the other side."""
         here, name = place.host, place.stack
-        return (
+        steps = (
             *drbd_pair.loaded(here, _minor(place), name, self.config(place, _sides(below))),
             Run(here, ("drbdadm", "up", name), undo=("drbdadm", "down", name)),
             *drbd_pair.promoted(here, name),
         )
+        return (Stage(PROMOTION, steps),)
 
     def alone(self, place: Place, below: tuple[Port, ...]) -> tuple[Fact, ...]:
         """No connection, so none of its options; the local disk up to date."""
         name, here = place.stack, place.host
         return (self._options(name, here, net=False, guarded=place.ground.guarded), *_alone(name, here))
 
-    def rejoin(self, place: Place, below: tuple[Port, ...]) -> tuple[Step, ...]:
+    def rejoin(self, place: Place, below: tuple[Port, ...], back: Sequence[str]) -> tuple[Step, ...]:
         """Up on the other node, connected, synchronised; nothing for a mirror that is run alone."""
         if self.standalone:
             return ()
@@ -233,11 +239,11 @@ class Drbd(OnTwoNodes, frozen=True, tag="drbd"):
         name, number = place.stack, _minor(place)
         return drbd_pair.joined(place.host, self.peer, name, number, config, quickly=self._quickly)
 
-    def split_brain(self, place: Place) -> tuple[str, Argv]:
+    def split_brain(self, place: Place) -> Query:
         """What the kernel said when ``rejoin`` connected the two."""
         return place.host, drbd_pair.ask(_minor(place), "parted", place.stack)
 
-    def replicas(self, place: Place, below: tuple[Port, ...]) -> Replicas | None:
+    def comparison(self, place: Place, below: tuple[Port, ...]) -> Comparison | None:
         """``drbdadm verify``, and checksums of the devices below, but for DRBD's notes at their ends."""
         if self.standalone:
             return None

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping
 
 from blocklab.layers import checksum
 from blocklab.model import access
-from blocklab.model.drill import Replicas
 from blocklab.model.node_programs import program
 from blocklab.model.plan import Argv, Put, Run, Step
+from blocklab.model.spans import Comparison, Follow
 from blocklab_node.drbd import QUICKLY, SYNC_SECONDS
 
 # Of two sides that parted the one that finds it first drops the connection, often before the other one could find
@@ -16,6 +16,17 @@ from blocklab_node.drbd import QUICKLY, SYNC_SECONDS
 MEETINGS = 4
 # The kernel has it built in, and it is the quickest one; an independent SHA-256 stands beside it.
 VERIFY_ALG = "crc32c"
+
+# A line of ``drbdsetup events2``; its events have the names of DRBD 9, whichever the driver is:
+#   exists connection name:one peer-node-id:0 conn-name:peer connection:Connected role:Primary
+STATE = r"^(?:exists|create|change) connection .*\bconnection:(\w+)"
+# After the connections that there are at the start:
+LISTED = r"^exists -$"
+# The states of a connection that is none; Connecting is what DRBD 8.4 calls WFConnection.
+LOST = (
+    "StandAlone", "Disconnecting", "Unconnected", "Timeout", "BrokenPipe", "NetworkFailure", "ProtocolError",
+    "TearDown", "Connecting", "WFConnection", "WFReportParams",
+)  # fmt: skip
 
 # The options that it then sets for as long as it takes.
 RATES = frozenset(option.removeprefix("--").partition("=")[0] for option in QUICKLY)
@@ -36,6 +47,11 @@ def loaded(host: str, minor: int, stack: str, config: str) -> tuple[Step, ...]:
         Put(host, path, config, access.MODE, access.MIRROR) if secret else Put(host, path, config),
         Run(host, ask(minor, "fit", stack)),
     )
+
+
+def connection(stack: str) -> Follow:
+    """What DRBD tells of the resource's connection."""
+    return Follow(stack, ("drbdsetup", "events2", stack), STATE, LOST, LISTED)
 
 
 def promoted(host: str, stack: str) -> tuple[Step, ...]:
@@ -80,12 +96,12 @@ def up_to_date(host: str, minor: int, stack: str) -> Run:
 
 def compared(
     here: str, stack: str, minor: int, sides: Mapping[str, str], *, algorithm: str, quickly: bool
-) -> Replicas:
+) -> Comparison:
     """Both sides compared by checksums of the devices below, and by DRBD. ``algorithm``: empty where one is set
     already. What is chosen for it is taken back: each time again, since a new connection would forget it."""
     chosen = (Run(here, ("drbdadm", "net-options", f"--verify-alg={algorithm}", stack)),) if algorithm else ()
     hurried, back = rates(sides, minor, stack, quickly=quickly), as_written(sides, stack, quickly=quickly)
-    return Replicas(
+    return Comparison(
         settle=(
             # After an I/O error a side goes on with the other one's disk, for good.
             *(Run(host, ask(minor, "attached", stack)) for host in sides),

@@ -65,6 +65,7 @@ class _FileSystem(Base, frozen=True):
 
     takes: ClassVar[Kind | None] = "block"
     gives: ClassVar[Kind] = "dir"
+    stage: ClassVar[str] = "mount"
     name: ClassVar[str]
     always: ClassVar[Argv]
     of_mkfs: ClassVar[Allowed]

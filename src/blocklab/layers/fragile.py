@@ -8,8 +8,9 @@ from typing import ClassVar
 
 from blocklab.layers.base import Base
 from blocklab.model import mapping, numbers
-from blocklab.model.layer import Layer, Paired, Place, RawVolumes
+from blocklab.model.layer import Layer, Place, RawVolumes
 from blocklab.model.plan import Fact, Kind, Plan, Port, Step
+from blocklab.model.spans import one_copy
 from blocklab.model.stack_map import device_of
 
 
@@ -36,7 +37,7 @@ class Fragile(Base, frozen=True, tag="fragile"):
     def misplaced(self, below: Sequence[Layer]) -> list[tuple[str, str]]:
         """On anything but a volume, which another node may have too."""
         lower = below[-1]
-        if isinstance(lower, RawVolumes) or (isinstance(lower, Paired) and lower.one_copy):
+        if isinstance(lower, RawVolumes) or one_copy(lower):
             return []
         said = f"fragile makes a volume fail; put it directly on the volume or on shared, not on {lower.tag}"
         return [("", said)]

@@ -56,6 +56,7 @@ class _Server(Base, frozen=True):
 
     takes: ClassVar[Kind | None] = "dir"
     gives: ClassVar[Kind] = "mysql"
+    stage: ClassVar[str] = "recovery"
     name: ClassVar[str]
     title: ClassVar[str]
     program: ClassVar[str]

@@ -10,13 +10,13 @@ from typing import ClassVar
 import msgspec
 
 from blocklab.layers import net_mirror_pair
-from blocklab.layers.base import OnTwoNodes, copies_misplaced, link_problems, peer_problems
+from blocklab.layers.base import PROMOTION, WithPeer, copies_misplaced, link_problems, peer_problems
 from blocklab.model import numbers, places
-from blocklab.model.drill import Replicas
 from blocklab.model.ground import Topology
 from blocklab.model.layer import Layer, Place
 from blocklab.model.node_programs import program
 from blocklab.model.plan import Argv, Fact, Plan, Port, Put, Run, Step, Wait
+from blocklab.model.spans import Comparison, Query, Stage
 from blocklab.model.units import Duration
 
 MOST_CONNECTIONS = 16
@@ -28,7 +28,7 @@ _MEMBER = re.compile(
 )
 
 
-class NetMirror(OnTwoNodes, frozen=True, tag="net_mirror"):
+class NetMirror(WithPeer, frozen=True, tag="net_mirror"):
     """A mirror of the block device below on another node: the kernel's RAID-1 over the local device and one by
     NBD.
 
@@ -73,9 +73,13 @@ class NetMirror(OnTwoNodes, frozen=True, tag="net_mirror"):
     """A request that the peer leaves unanswered for so long fails, and RAID-1 goes on with the local leg alone:
     ``nbd-client -timeout``. Whole seconds, 1s to 3600s, and longer than the link's ``rtt``."""
 
-    one_copy: ClassVar[bool] = False
+    exact: ClassVar[bool] = True
     connected: ClassVar[bool] = True
     title: ClassVar[str] = "MD RAID-1 over NBD"
+
+    @property
+    def links(self) -> tuple[str, ...]:
+        return (self.link,)
 
     def problems(self, host: str, lab: Topology) -> list[tuple[str, str]]:
         """A peer that is not another known node, a link that does not join the two, numbers out of range."""
@@ -118,14 +122,16 @@ class NetMirror(OnTwoNodes, frozen=True, tag="net_mirror"):
         )
         return Plan(steps, self._facts(place, mirror, remote), (Port(here, "block", mirror),))
 
-    def takeover(self, place: Place, below: tuple[Port, ...]) -> tuple[Step, ...]:
+    def takeover(self, place: Place, below: tuple[Port, ...], gone: Sequence[str]) -> tuple[Stage, ...]:
         """No longer served, but an array of one leg."""
         here, (_, mirror) = place.host, _devices(place)
-        return net_mirror_pair.promoted(here, place.stack, mirror, _sides(below)[here], self._stop(place))
+        steps = net_mirror_pair.promoted(here, place.stack, mirror, _sides(below)[here], self._stop(place))
+        return (Stage(PROMOTION, steps),)
 
-    def restart(self, place: Place, below: tuple[Port, ...]) -> tuple[Step, ...]:
+    def restart(self, place: Place, below: tuple[Port, ...]) -> tuple[Stage, ...]:
         """The array of its local leg."""
-        return net_mirror_pair.assembled(place.host, _devices(place)[1], _sides(below)[place.host])
+        steps = net_mirror_pair.assembled(place.host, _devices(place)[1], _sides(below)[place.host])
+        return (Stage(PROMOTION, steps),)
 
     def alone(self, place: Place, below: tuple[Port, ...]) -> tuple[Fact, ...]:
         """An array of its local leg."""
@@ -135,7 +141,7 @@ class NetMirror(OnTwoNodes, frozen=True, tag="net_mirror"):
         detail = ("mdadm", "--detail", _devices(place)[1])
         return (Fact(place.host, "net_mirror", detail, parse_detail, wanted),)
 
-    def rejoin(self, place: Place, below: tuple[Port, ...]) -> tuple[Step, ...]:
+    def rejoin(self, place: Place, below: tuple[Port, ...], back: Sequence[str]) -> tuple[Step, ...]:
         """Served again on the other node, connected, added, synchronised."""
         remote, mirror = _devices(place)
         # One that still serves may have requests of the old connection before it.
@@ -145,12 +151,12 @@ class NetMirror(OnTwoNodes, frozen=True, tag="net_mirror"):
             served, mostly=self.write_mostly, bitmap=self.bitmap,
         )  # fmt: skip
 
-    def split_brain(self, place: Place) -> tuple[str, Argv]:
+    def split_brain(self, place: Place) -> Query:
         """What the other leg's superblock says, once ``rejoin`` has connected it."""
         remote, mirror = _devices(place)
         return place.host, program("net_mirror", "parted", mirror, remote)
 
-    def replicas(self, place: Place, below: tuple[Port, ...]) -> Replicas | None:
+    def comparison(self, place: Place, below: tuple[Port, ...]) -> Comparison | None:
         """MD's check, and checksums of the legs' data areas."""
         remote, mirror = _devices(place)
         return net_mirror_pair.compared(place.host, mirror, remote, _sides(below))

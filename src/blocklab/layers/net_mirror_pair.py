@@ -6,9 +6,9 @@ from collections.abc import Mapping
 
 from blocklab.layers import checksum
 from blocklab.model import places
-from blocklab.model.drill import Replicas
 from blocklab.model.node_programs import program
 from blocklab.model.plan import Argv, Put, Run, Step
+from blocklab.model.spans import Comparison
 from blocklab_node.net_mirror import SYNC_SECONDS
 
 
@@ -60,9 +60,9 @@ def joined(
     )
 
 
-def compared(here: str, mirror: str, remote: str, sides: Mapping[str, str]) -> Replicas:
+def compared(here: str, mirror: str, remote: str, sides: Mapping[str, str]) -> Comparison:
     """Both legs compared by checksums of their data areas, and by MD."""
-    return Replicas(
+    return Comparison(
         settle=(Run(here, program("net_mirror", "settle", mirror), timeout=SYNC_SECONDS + 60.0),),
         copies={host: checksum.of_member(device) for host, device in sides.items()},
         verify=(Run(here, program("net_mirror", "check", mirror), timeout=SYNC_SECONDS + 60.0),),

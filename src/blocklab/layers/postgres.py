@@ -68,6 +68,7 @@ class Postgres(Base, frozen=True, tag="postgres"):
 
     takes: ClassVar[Kind | None] = "dir"
     gives: ClassVar[Kind] = "postgresql"
+    stage: ClassVar[str] = "recovery"
     title: ClassVar[str] = "PostgreSQL"
     question: ClassVar[Question] = postgres_settings.QUESTION
 

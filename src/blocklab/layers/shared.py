@@ -6,14 +6,15 @@ from collections.abc import Sequence
 from functools import partial
 from typing import ClassVar
 
-from blocklab.layers.base import OnTwoNodes, peer_problems
+from blocklab.layers.base import PROMOTION, WithPeer, peer_problems
 from blocklab.model import outside
 from blocklab.model.ground import Topology
 from blocklab.model.layer import Layer, Place, RawVolumes
 from blocklab.model.plan import Fact, Plan, Port, Run, Step
+from blocklab.model.spans import Stage
 
 
-class Shared(OnTwoNodes, frozen=True, tag="shared"):
+class Shared(WithPeer, frozen=True, tag="shared"):
     """One volume that is attached to two nodes: the shared disk of a cluster, active on one of them.
 
     It stands directly on the volume, whose caps hold for what both nodes do together.
@@ -31,7 +32,7 @@ class Shared(OnTwoNodes, frozen=True, tag="shared"):
     Read back on the peer, before and after each workload: read-only, not mounted, held.
     """
 
-    one_copy: ClassVar[bool] = True
+    links: ClassVar[tuple[str, ...]] = ()
     title: ClassVar[str] = "Shared volume"
 
     def problems(self, host: str, lab: Topology) -> list[tuple[str, str]]:
@@ -69,7 +70,7 @@ class Shared(OnTwoNodes, frozen=True, tag="shared"):
             facts += _guard(port, hold)
         return Plan(tuple(steps), tuple(facts), here)
 
-    def takeover(self, place: Place, below: tuple[Port, ...]) -> tuple[Step, ...]:
+    def takeover(self, place: Place, below: tuple[Port, ...], gone: Sequence[str]) -> tuple[Stage, ...]:
         """The guard's hold let go, the device writable. What keeps the other node from writing is not here: it has
         to be gone."""
         steps: list[Run] = []
@@ -81,9 +82,9 @@ class Shared(OnTwoNodes, frozen=True, tag="shared"):
                 # What was read of it so far is out of date: the other node has written since.
                 Run(port.host, ("blockdev", "--flushbufs", port.where)),
             ]
-        return tuple(steps)
+        return (Stage(PROMOTION, tuple(steps)),)
 
-    def restart(self, place: Place, below: tuple[Port, ...]) -> tuple[Step, ...]:
+    def restart(self, place: Place, below: tuple[Port, ...]) -> tuple[Stage, ...]:
         """Nothing: the active node's device has no guard."""
         return ()
 
@@ -95,7 +96,7 @@ class Shared(OnTwoNodes, frozen=True, tag="shared"):
             for port in below if port.host == place.host
         )  # fmt: skip
 
-    def rejoin(self, place: Place, below: tuple[Port, ...]) -> tuple[Step, ...]:
+    def rejoin(self, place: Place, below: tuple[Port, ...], back: Sequence[str]) -> tuple[Step, ...]:
         """The guard on the other node."""
         return self.plan(place, below).steps
 

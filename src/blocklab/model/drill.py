@@ -12,8 +12,6 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-from blocklab.model.plan import Argv, Step
-
 # A workload has recovered at this part of its rate before the fault, over so many seconds.
 RECOVERED, WINDOW = 0.9, 1.0
 
@@ -213,20 +211,3 @@ class Drill(msgspec.Struct, frozen=True):
         if self.verdict.rto_seconds is None:
             return None
         return "writes" if self.recovered is None else "rate"
-
-
-class Replicas(msgspec.Struct, frozen=True):
-    """How the two sides of a mirror are compared, with nothing above it in use.
-
-    ``settle`` waits until both are whole and in use. ``copies``: for each host a command that prints a checksum of
-    the data on its side, without the mirror's own metadata, made past the mirror. ``verify`` makes the mirror
-    compare them; ``differ`` (host, argv) prints how many bytes it found to differ. ``lone`` (host, argv) prints
-    something where the active side has given up the other one and only ``rejoin`` takes it in again; None for a
-    mirror that connects by itself.
-    """
-
-    settle: tuple[Step, ...]
-    copies: Mapping[str, Argv]
-    verify: tuple[Step, ...]
-    differ: tuple[str, Argv]
-    lone: tuple[str, Argv] | None = None

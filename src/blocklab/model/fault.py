@@ -14,16 +14,26 @@ from blocklab.model.plan import Port, Step
 
 
 class Scene(msgspec.Struct, frozen=True):
-    """Where a fault strikes: the stack's active node and its other one (empty without), its name and number, the
+    """Where a fault strikes: the stack's active node and its other ones in their order, its name and number, the
     ground, the links by name, and the ports of each of its hosts, the lowest first."""
 
     stack: str
     number: int
     active: str
-    peer: str
+    peers: tuple[str, ...]
     ground: Ground
     links: Mapping[str, LinkSpec]
     ports: Mapping[str, tuple[Port, ...]]
+
+    @property
+    def peer(self) -> str:
+        """The first of the other ones, which a study calls ``peer``; empty without any."""
+        return next(iter(self.peers), "")
+
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        """All of them, the active one first."""
+        return (self.active, *self.peers)
 
 
 class Fault(Protocol):

@@ -1,21 +1,28 @@
-"""What a layer must offer, and what only some layers can do."""
+"""What a layer must offer, and what only some layers can do; of those on several nodes see ``model.spans``."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Literal, Protocol, Self, runtime_checkable
+from typing import Any, ClassVar, Literal, Protocol, TypeAlias, runtime_checkable
 
 import msgspec
 
 from blocklab.model.capability import Capability
-from blocklab.model.drill import Replicas
 from blocklab.model.ground import Ground, Profile, Topology
-from blocklab.model.plan import Argv, Fact, Kind, Plan, Port, Step
+from blocklab.model.plan import Kind, Plan, Port
+
+Role: TypeAlias = Literal["primary", "replica"]
+"""What a node is to the layer that stands on several: ``primary`` where it is active, as a layer is by itself; a
+``replica`` gets its data from what is above it."""
 
 
 class Place(msgspec.Struct, frozen=True):
     """Where a layer is planned: the name of its stack there (mount points, resources), the host it is active on, a
     number unique to the stack there (DRBD minors, TCP ports), and the ground.
+
+    ``role``: what the node is to the layer above that stands on several. A server that is to be a replica makes no
+    data of its own and is not started: that layer does both. ``joined``: on each link of that layer to another of
+    its nodes, this node's address and the other one's: a server that is replicated listens there.
 
     ``devices``: the stack's raw volumes on that host. ``listen``: addresses at which workloads on other nodes want
     to reach a database, beside its own socket, and ``callers``: those nodes' own ones. ``loopback``: whether it is
@@ -32,6 +39,8 @@ class Place(msgspec.Struct, frozen=True):
     callers: tuple[str, ...] = ()
     loopback: bool = True
     alike: bool = True
+    role: Role = "primary"
+    joined: tuple[tuple[str, str], ...] = ()
 
 
 class Layer(Protocol):
@@ -67,73 +76,12 @@ class RawVolumes(Capability, Protocol):
 
 
 @runtime_checkable
-class Linked(Capability, Protocol):
-    """A layer that sends data over a link."""
+class Staged(Capability, Protocol):
+    """A layer that takes a while until it can be used on another node: a part of the outage by itself. What has no
+    stage belongs to that of the layer below it."""
 
-    @property
-    def link(self) -> str:
-        """The link's name."""
-
-
-@runtime_checkable
-class Paired(Capability, Protocol):
-    """A layer on two nodes that is active on one: a mirror, or a disk that both nodes have.
-
-    The layers below are built on both nodes.
-    """
-
-    one_copy: ClassVar[bool]
-    """Whether both nodes have the same volumes, rather than a copy each."""
-
-    @property
-    def peer(self) -> str:
-        """The other node."""
-
-    @property
-    def survivor(self) -> str:
-        """The node that can take over when the active one is gone; empty where none can."""
-
-    def failed_over(self, peer: str) -> Self:
-        """The same layer once ``survivor`` is active, with ``peer`` as the other node."""
-
-    def takeover(self, place: Place, below: tuple[Port, ...]) -> tuple[Step, ...]:
-        """Of a failed-over layer: steps on ``place.host`` that make it active there, the other node being gone or
-        cut off. The layers below it stand there."""
-
-    def restart(self, place: Place, below: tuple[Port, ...]) -> tuple[Step, ...]:
-        """Steps that make it active on ``place.host`` again, by itself, after its nodes were all rebooted. The
-        layers below it stand there; ``rejoin`` takes the other node in."""
-
-    def alone(self, place: Place, below: tuple[Port, ...]) -> tuple[Fact, ...]:
-        """What holds on ``place.host`` between ``takeover`` and ``rejoin``. It asks no other node."""
-
-    def rejoin(self, place: Place, below: tuple[Port, ...]) -> tuple[Step, ...]:
-        """Steps that take the other node in again, which has just booted, while this layer is active on
-        ``place.host``; at their end both sides have the same data."""
-
-
-@runtime_checkable
-class Mirror(Paired, Linked, Protocol):
-    """A layer that keeps a copy of the data on another node."""
-
-    @property
-    def connected(self) -> bool:
-        """Whether it sends each write to its peer; not where it is measured with the peer cut off."""
-
-    def split_brain(self, place: Place) -> tuple[str, Argv]:
-        """(host, argv) that prints something where the two sides were written to apart from each other, so that
-        neither has all."""
-
-    def replicas(self, place: Place, below: tuple[Port, ...]) -> Replicas | None:
-        """How its two sides are compared; None where the peer is cut off."""
-
-
-@runtime_checkable
-class DrbdResource(Capability, Protocol):
-    """A mirror of whose connection DRBD tells: the monitor of a takeover listens to it beside its pings."""
-
-    def resource(self, stack: str) -> str:
-        """The resource's name."""
+    stage: ClassVar[str]
+    """The stage's name: ``mount``."""
 
 
 @runtime_checkable

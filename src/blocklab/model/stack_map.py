@@ -126,20 +126,25 @@ class Clock(msgspec.Struct, frozen=True):
 
 
 class StackMap(msgspec.Struct, frozen=True):
-    """``active`` is the host that the stack is used on. ``wires``: the interface of the replication link on each
-    of its ends, empty without one. ``clocks`` by host: before the workload, and after it; so ``times``, by what
-    took it (``link zone``, ``reads of vda on a1``). ``tuned``, by the same names: what was set by measuring.
+    """``active`` is the host that the stack is used on. ``wires``: the interfaces of the replication links on each
+    of their ends, empty without one; older runs have the name of one. ``clocks`` by host: before the workload, and
+    after it; so ``times``, by what took it (``link zone``, ``reads of vda on a1``). ``tuned``, by the same names:
+    what was set by measuring.
     ``machine``: of the hosts' one machine, while the cell lasted: its CPU time that was ``busy``, ``steal`` and
     taken by programs that are not the lab's (``foreign``), and the time in which a program waited for a CPU
     (``pressure``), in per cent; empty where it is not known."""
 
     active: str = ""
     levels: tuple[Level, ...] = ()
-    wires: Mapping[str, str] = {}
+    wires: Mapping[str, tuple[str, ...] | str] = {}
     times: Mapping[str, tuple[Took, ...]] = {}
     tuned: Mapping[str, Tuned] = {}
     machine: Mapping[str, float] = {}
     clocks: Mapping[str, tuple[Clock, ...]] = {}
+
+    def nics(self) -> dict[str, tuple[str, ...]]:
+        """``wires``, however they were stored."""
+        return {host: (nics,) if isinstance(nics, str) else nics for host, nics in self.wires.items()}
 
     def devices(self, host: str) -> tuple[tuple[str, ...], ...]:
         """The block devices of a host by level, bottom to top. A layer that gives its device on as it is (a cap)

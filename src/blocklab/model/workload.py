@@ -8,6 +8,7 @@ from typing import ClassVar, NamedTuple, Protocol, Self, runtime_checkable
 import msgspec
 
 from blocklab.model.capability import Capability
+from blocklab.model.drill import Attempt, Ledger, Verdict
 from blocklab.model.ground import LinkSpec
 from blocklab.model.plan import Argv, Fact, Kind, Port, Step
 from blocklab.model.sample import Parsed
@@ -256,9 +257,64 @@ class Way(NamedTuple):
     link: LinkSpec
 
 
+class History(Protocol):
+    """What a client has on record of its transactions."""
+
+    @property
+    def attempts(self) -> Sequence[Attempt]:
+        """Every transaction, by the time when it was due."""
+
+    @property
+    def stop(self) -> float | None:
+        """When the last one was due (s since the epoch, by the client's clock); None where that is not known."""
+
+    def before(self, struck: float | None, host: str) -> Parsed:
+        """The workload's values until the fault struck, which the client's node ``host`` has: what it does on this
+        layout in peace. Empty where nothing was acknowledged by then."""
+
+
+class Checker(Protocol):
+    """How a client's history and what the database has are read, and what both say together. All pure.
+
+    ``raw``: what commands printed, by the names that these have here, and as ``<name>.stderr`` their errors.
+    """
+
+    def history(self, text: bytes) -> History:
+        """What is in the client's file, the first one of ``Command.fetch``. Raises ``ParseError``."""
+
+    def reads(self, port: Port) -> Mapping[str, Argv]:
+        """Commands for ``port.host`` that print what the database has, by name."""
+
+    def found(self, raw: Mapping[str, bytes]) -> Ledger:
+        """What these printed. Raises ``ParseError`` where nothing is known."""
+
+    def logs(self, raw: Mapping[str, bytes]) -> Mapping[str, Argv]:
+        """Commands for the server's own host that print its logs, by name, given what ``reads`` printed; some may
+        fail. None where there are none. Raises ``ParseError`` where there are some that cannot be read."""
+
+    def logged(self, raw: Mapping[str, bytes]) -> frozenset[int] | None:
+        """The transactions that the logs have as committed; None without any. Raises ``ParseError``."""
+
+    def verdict(
+        self,
+        attempts: Sequence[Attempt] | None,
+        ledger: Ledger | None,
+        fault: float | None,
+        why_unread: str = "",
+        *,
+        until: float | None = None,
+        binlog_unread: str = "",
+    ) -> Verdict:
+        """What was lost, and how long nothing was acknowledged; ``unknown`` where what is missing (None) is needed
+        for it. Times by the client's clock."""
+
+
 @runtime_checkable
 class Drilled(Workload, Capability, Protocol):
     """A workload whose client keeps what became of each transaction, so that faults may strike under it."""
+
+    checker: ClassVar[Checker]
+    """How its history is read and judged."""
 
     @property
     def after(self) -> float:
@@ -269,7 +325,8 @@ class Drilled(Workload, Capability, Protocol):
         """How long (s) a transaction waits for its answer."""
 
     def writer(self, port: Port, addresses: Sequence[str], seconds: float) -> Command:
-        """Its command for ``seconds`` or until SIGTERM, on whichever of ``addresses`` accepts writes."""
+        """Its command for ``seconds`` or until SIGTERM, on whichever of ``addresses`` accepts writes. It prints
+        its counters, a line of JSON every 100 ms (``runner.strikes.Count``)."""
 
     def late(self, stack: str, ways: Sequence[Way]) -> list[tuple[str, str]]:
         """What it cannot have in time over these links, the active node's first: (field, problem and hint)

@@ -60,7 +60,7 @@ class Part(msgspec.Struct, frozen=True):
     levels: Mapping[str, Levels]
     moved: Mapping[str, Counters]
     samples: Sequence[Sample]
-    wire: Mapping[str, str] = {}
+    wire: Mapping[str, tuple[str, ...]] = {}
     io: Io | None = None
     phase: str = ""
 
@@ -183,7 +183,7 @@ def _wire(part: Part) -> Iterator[Sample]:
 
     A workload from the link's other end has its own traffic on it too.
     """
-    for host, name in part.wire.items():
+    for host, name in ((host, name) for host, names in part.wire.items() for name in names):
         nic = part.moved[host].nics.get(name) if host in part.moved else None
         if nic is None:
             continue

@@ -1,9 +1,9 @@
-"""After the outage: the ledger read back, the old node taken in again, and both sides compared."""
+"""After the outage: the ledger read back, the old node taken in again, and all sides compared."""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -12,6 +12,7 @@ from blocklab.errors import BlocklabError, HostError, KnobError, ParseError
 from blocklab.model.drill import Ledger, Mirror
 from blocklab.model.host import must
 from blocklab.model.plan import Argv, Power
+from blocklab.model.spans import Query
 from blocklab.model.workload import Drilled
 from blocklab.runner.workshop import Standing
 from blocklab.study import takeover as recipes
@@ -19,7 +20,6 @@ from blocklab.study.drill_phases import RESYNC, Compare, read_back, restart, sid
 from blocklab.study.grid import topology
 from blocklab.study.phases import Do, Mark, Undo
 from blocklab.study.types import Study
-from blocklab.workloads import ledger_found
 
 READ_SECONDS = 120.0
 # All of a volume is read, past its cap where it has one.
@@ -45,9 +45,9 @@ class Aftermath:
         self.binlog_unread = ""
         """Why the binary log could not be read, where there is one."""
 
-    def moved(self) -> None:
-        """The survivor is the active node from now on."""
-        self._study = recipes.failed_over(self._study, self._stack)
+    def moved(self, survivor: str) -> None:
+        """That survivor is the active node from now on."""
+        self._study = recipes.failed_over(self._study, self._stack, survivor)
 
     # -- the ledger ------------------------------------------------------------------------------------------
 
@@ -62,11 +62,11 @@ class Aftermath:
         active = self._study.stacks[self._stack].on
         phase = read_back(self._study, self._stack, workload, self._stand.ground)
         raw = self._printed(phase.host, phase.commands)
-        ledger = ledger_found.found(raw)
+        ledger = workload.checker.found(raw)
         self.binlog_unread = ""
         try:
-            raw |= self._printed(active, ledger_found.logs(raw), may_fail=True)
-            return msgspec.structs.replace(ledger, binlog=ledger_found.binlog(raw))
+            raw |= self._printed(active, workload.checker.logs(raw), may_fail=True)
+            return msgspec.structs.replace(ledger, binlog=workload.checker.logged(raw))
         except (HostError, ParseError) as error:
             # The rows are known all the same.
             self.binlog_unread = error.message
@@ -107,23 +107,23 @@ class Aftermath:
             if isinstance(step, Power) and step.what == "boot":
                 self.dead.discard(step.host)
 
-    # -- the mirror ------------------------------------------------------------------------------------------
+    # -- the sides -------------------------------------------------------------------------------------------
 
-    def mirror(self, old: str) -> Mirror | None:
-        """Take ``old`` in again and compare both sides; None for a stack with one side only. What stands above the
-        mirror is taken down first."""
+    def mirror(self, out: Sequence[str]) -> Mirror | None:
+        """Take the nodes in again that are ``out`` and compare all sides; None for a stack of one copy. What
+        stands above its layer of several nodes is taken down first."""
         started = self._engine.timer.now()
         study, stack, ground = self._study, self._stack, self._stand.ground
-        replicas, mirror = recipes.replicas(study, stack, 0, ground), None
+        comparison, mirror = recipes.comparison(study, stack, 0, ground), None
         try:
-            lone = not old and not self.restarted and self._printed_by(replicas.lone if replicas else None)
+            lone = not out and not self.restarted and self._printed_by(comparison.lone if comparison else None)
             for phase in sides(
                 study,
                 stack,
                 self._shape,
                 ground,
-                old=old,
-                alive=old not in self.dead,
+                out=out,
+                alive=set(out) - self.dead,
                 restarted=self.restarted,
                 lone=lone,
             ):
@@ -139,13 +139,13 @@ class Aftermath:
             # The fault was not the one that was asked for.
             raise
         except (BlocklabError, ValueError) as error:
-            if replicas is None:
+            if comparison is None:
                 raise
             mirror = Mirror("unknown", why=error.message if isinstance(error, BlocklabError) else str(error))
         return mirror and msgspec.structs.replace(mirror, seconds=self._engine.timer.now() - started)
 
     def _resync(self, phase: Do) -> Mirror | None:
-        """Take the other side in: None, or a split brain with what was said of it. Raises what carrying out
+        """Take the other sides in: None, or a split brain with what was said of it. Raises what carrying out
         raises."""
         try:
             self._go(phase)
@@ -158,24 +158,26 @@ class Aftermath:
         return None
 
     def _compared(self, phase: Compare) -> Mirror:
-        replicas = phase.replicas
+        comparison = phase.comparison
         if self._printed_by(phase.split):
             return Mirror("split brain")
-        self._engine.carry_out(replicas.settle, "compare")
+        self._engine.carry_out(comparison.settle, "compare")
         copies = {
             name: must(self._engine.hosts[name], argv, timeout=COPY_SECONDS).strip()
-            for name, argv in replicas.copies.items()
+            for name, argv in comparison.copies.items()
         }
         if len(set(copies.values())) == 1:
             return Mirror("in sync", copies=copies)
-        # The mirror's own comparison takes several times as long, and says by how much.
-        self._engine.carry_out(replicas.verify, "compare")
-        host, argv = replicas.differ
+        if comparison.differ is None:
+            return Mirror("differs", copies=copies, why="the checksums differ")
+        # The layer's own comparison takes several times as long, and says by how much.
+        self._engine.carry_out(comparison.verify, "compare")
+        host, argv = comparison.differ
         differ = int(must(self._engine.hosts[host], argv))
         return Mirror(
             "differs", differ, copies, why=f"the checksums differ; by the mirror itself {differ:,} bytes"
         )
 
-    def _printed_by(self, question: tuple[str, Argv] | None) -> bool:
+    def _printed_by(self, query: Query | None) -> bool:
         """Whether a command prints anything; it fails where it cannot tell."""
-        return question is not None and bool(must(self._engine.hosts[question[0]], question[1]).strip())
+        return query is not None and bool(must(self._engine.hosts[query[0]], query[1]).strip())

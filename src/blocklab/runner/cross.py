@@ -49,7 +49,7 @@ class Cross:
         io = fio_io(options, file=file) if options else None
         where = self._where
         levels = {host: where.devices(host) for host in self._engine.hosts}
-        found = crosscheck(Part(where.active, levels, moved, parsed.samples, where.wires, io, phase))
+        found = crosscheck(Part(where.active, levels, moved, parsed.samples, where.nics(), io, phase))
         if found.suspicion:
             self.suspicions.append(f"{phase}: {found.suspicion}" if phase else found.suspicion)
         return msgspec.structs.replace(parsed, samples=(*parsed.samples, *found.samples))

@@ -13,13 +13,13 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TypeAlias
 
-from blocklab.drills.ledger import bins, check
+from blocklab.drills.bins import bins
 from blocklab.errors import BlocklabError, CommandError, HostError, KnobError, ParseError
 from blocklab.model.clock import EXCHANGES, Stretch
-from blocklab.model.drill import Attempt, Drill, Event, Mirror, Stage, Verdict
+from blocklab.model.drill import Drill, Event, Mirror, Stage, Verdict
 from blocklab.model.drill import Ledger as Found
 from blocklab.model.host import Proc
-from blocklab.model.workload import Drilled
+from blocklab.model.workload import Drilled, History
 from blocklab.runner.aftermath import Aftermath
 from blocklab.runner.lookout import Lookout
 from blocklab.runner.measure import Measured, Steady, clocks
@@ -27,12 +27,10 @@ from blocklab.runner.single import read, stop
 from blocklab.runner.strikes import Count, Counters, End, Moment, Strikes
 from blocklab.runner.workshop import Standing
 from blocklab.store.run import Record
-from blocklab.study.drill_phases import FENCING, HEARD_SECONDS, NOTICE_SECONDS, Write, writing
+from blocklab.study.drill_phases import FENCING, HEARD_SECONDS, NOTICE_SECONDS, Succession, Write, out_of, writing
 from blocklab.study.grid import hosts_of
 from blocklab.study.phases import Ask, Do
 from blocklab.study.types import Study
-from blocklab.workloads import ledger_output
-from blocklab.workloads.ledger_output import History
 
 LOOK_SECONDS = 0.02
 # What the client needs to end, beside what is under way.
@@ -74,20 +72,21 @@ class Drilling:
         self._measured = measured
         self._seed = seed if moment is None or moment.after is None else f"{seed}@{moment.after:.9f}"
         self._counting = counting
-        hosts = hosts_of(study.stacks[stack])
-        self._active, self._peer = hosts[0], hosts[1] if len(hosts) > 1 else ""
+        self._hosts = hosts_of(study.stacks[stack])
+        self._active = study.stacks[stack].on
         self._brief, self._dice, self._moment = brief, seed, moment
         self._arm()
-        self._survivor = self._plan.monitor.host if self._plan.monitor else ""
         self._client = self._plan.command.host
         self._after = Aftermath(stand, study, stack, raw)
         self._events: list[Event] = []
         # Ours of seconds since the epoch plus this is the client's.
         self._offset: dict[str, float] = {}
-        # The ends of the takeover's parts, by our clock.
-        self._marks: list[tuple[str, float]] = []
-        self._watch: Lookout | None = None
-        self._took_over = False
+        # The ends of the parts of each takeover, by our clock.
+        self._marks: list[list[tuple[str, float]]] = []
+        self._watches: list[Lookout] = []
+        # The takeovers that were carried out, and how many of the successions are over.
+        self._taken: Succession | None = None
+        self._over = 0
         self._failed = False
         self.unmended = False
         """Whether a fault could not be healed, or a node not be taken in again: on these nodes nothing else can be
@@ -107,33 +106,44 @@ class Drilling:
             # What the next cells are to have is built on these nodes and links.
             self._mend()
             raise
-        attempts, history, why = self._history()
+        history, why = self._history()
+        attempts = history.attempts if history is not None else None
         self._after.dead |= self._strikes.dead
         self._mend()
-        if self._took_over:
-            self._after.moved()
+        if self._taken is not None:
+            self._after.moved(self._taken.heir)
         ledger, unread = self._ledger()
         first = self._strikes.first
         struck = None if first is None else self._by_client(first)
         until = history.stop if history else None
-        verdict = check(
+        verdict = self._workload.checker.verdict(
             attempts, ledger, struck, why or unread, until=until, binlog_unread=self._after.binlog_unread
         )
         mirror = self._mirror()
         if attempts and history:
-            self._measured.parsed = ledger_output.before(attempts, history, struck, self._client)
+            self._measured.parsed = history.before(struck, self._client)
         rate = next(
             (each.value for each in self._measured.parsed.samples if (each.metric, each.time) == ("tps", None)),
             None,
         )
         drill = Drill(
-            seed=self._seed, fault=", ".join(self._strikes.struck), active=self._active,
-            survivor=self._survivor, took_over=self._took_over,
+            seed=self._seed, fault=", ".join(self._strikes.struck), active=self._study.stacks[self._stack].on,
+            survivor=self._survivor, took_over=self._taken is not None,
             servers=tuple(self._plan.servers), events=tuple(sorted(self._events, key=lambda event: event.time)),
             stages=self._stages(verdict), verdict=verdict, mirror=mirror, rate=rate, struck=struck, until=until,
             bins=bins(attempts or (), edge=struck or 0.0), after=self._strikes.after,
         )  # fmt: skip
         return drill, ledger
+
+    @property
+    def _survivor(self) -> str:
+        """Who took over last; who would do first, where nobody has; empty where nobody can."""
+        return next((each.heir for each in (self._taken, *self._plan.successions) if each is not None), "")
+
+    @property
+    def _left(self) -> tuple[Succession, ...]:
+        """Those of whom each can still take over from who is active now."""
+        return self._plan.successions[self._over :]
 
     # -- before ----------------------------------------------------------------------------------------------
 
@@ -166,9 +176,8 @@ class Drilling:
         command = self._plan.command
         folder = self._raw / "workload"
         folder.mkdir(parents=True)
-        if self._plan.monitor is not None:
-            self._watch = Lookout(self._engine, self._plan.monitor, self._raw / "monitor")
         try:
+            self._look_out()
             run, deadline = Stretch(self._timer), self._timer.now() + command.seconds
             client = self._engine.hosts[command.host].spawn(command.argv, folder / "stdout", folder / "stderr")
             try:
@@ -181,8 +190,16 @@ class Drilling:
             )
             (folder / "history.tsv").write_bytes(read(self._engine.hosts[command.host], command.fetch[0]))
         finally:
-            if self._watch is not None:
-                stop(self._watch.proc, signal.SIGTERM)
+            for watch in self._watches:
+                stop(watch.proc, signal.SIGTERM)
+
+    def _look_out(self) -> None:
+        """Start all monitors, of the first survivor first."""
+        for succession in self._plan.successions:
+            for monitor in succession.monitors:
+                number = len(self._watches) + 1
+                folder = self._raw / ("monitor" if number == 1 else f"monitor-{number}")
+                self._watches.append(Lookout(self._engine, monitor, folder))
 
     def _loop(self, client: Proc, counters: Counters, deadline: float) -> None:
         """Until writes are accepted again for long enough, or will not be."""
@@ -190,11 +207,11 @@ class Drilling:
         end = End(float(self._workload.after), float(self._study.takeover.wait), NOTICE_SECONDS, self._timer)
         known = None
         while self._goes_on(client, deadline):
-            if not self._took_over and self._dead():
-                self._take_over()
+            if (heir := self._successor()) is not None:
+                self._take_over(heir)
                 if self._failed:
                     return
-                end.taken_over()
+                end.taken_over([*self._plan.servers].index(heir.heir))
             count = counters.look()
             assert count is not None
             if self._counting is not None and count != known:
@@ -211,12 +228,13 @@ class Drilling:
         while counters.look() is None:
             self._goes_on(client, deadline)
             self._timer.sleep(LOOK_SECONDS)
-        watch, limit = self._watch, self._timer.now() + HEARD_SECONDS
-        while watch is not None and watch.first("answered") is None:
+        limit = self._timer.now() + HEARD_SECONDS
+        while deaf := [watch for watch in self._watches if watch.first("answered") is None]:
             self._goes_on(client, deadline)
+            host, active = deaf[0].host, deaf[0].of
             if self._timer.now() > limit:
                 raise HostError(
-                    watch.host, f"its monitor got no answer from {self._active} in {HEARD_SECONDS:g} s",
+                    host, f"its monitor got no answer from {active} in {HEARD_SECONDS:g} s",
                     hint="no fault had struck by then; is the link between them slower than the study says?",
                 )  # fmt: skip
             self._timer.sleep(LOOK_SECONDS)
@@ -225,9 +243,9 @@ class Drilling:
     def _hopeless(self) -> bool:
         """Whether the active node is dead and nothing is left that could take over."""
         dead = self._strikes.dead
-        if self._took_over or self._active not in dead:
+        if self._taken is not None or self._active not in dead:
             return False
-        return not self._survivor or self._survivor in dead
+        return all(each.heir in dead for each in self._left)
 
     def _goes_on(self, client: Proc, deadline: float) -> bool:
         """Whether the client still writes; not once its time is over. ``CommandError`` where it failed."""
@@ -243,37 +261,54 @@ class Drilling:
             )
         raise CommandError(self._client, self._plan.command.argv, code, said or "it ended too early")
 
-    def _dead(self) -> bool:
-        """Whether the monitor declares the active node dead. ``HostError`` where nothing had happened to it."""
-        watch = self._watch
-        if watch is None or watch.host in self._strikes.dead | self._strikes.frozen:
-            return False
+    def _successor(self) -> Succession | None:
+        """Who has to take over now: the first whose monitors declare dead the active node and all who come before
+        it. ``HostError`` where nothing had happened to them."""
+        awake = {each.heir for each in self._left} - self._strikes.dead - self._strikes.frozen
+        declared = {(each.host, each.of) for each in self._watches if each.host in awake and self._declared(each)}
+        ahead = [self._active]
+        for succession in self._left:
+            if all((succession.heir, node) in declared for node in ahead):
+                return succession
+            ahead.append(succession.heir)
+        return None
+
+    def _declared(self, watch: Lookout) -> bool:
+        """Whether a monitor declares its node dead. That the active one was is not taken back."""
         dead = watch.first("dead")
         if dead is not None and not self._strikes.struck:
+            active = watch.of
             raise HostError(
                 watch.host,
-                f"its monitor declared {self._active} dead before any fault struck ({dead.said}), so there is "
+                f"its monitor declared {active} dead before any fault struck ({dead.said}), so there is "
                 "nothing to measure",
                 hint="give `takeover` more misses or a longer interval if this machine is busy; `blocklab resume` "
                 "does the drill again",
             )
-        return dead is not None
+        return watch.dead or (watch.of == self._active and dead is not None)
 
-    def _take_over(self) -> None:
-        """Carry the takeover out, each stage timed."""
-        self._marks.append(("detection", self._timer.today()))
+    def _take_over(self, succession: Succession) -> None:
+        """Carry a takeover out, each stage timed."""
+        marks = [("detection", self._timer.today())]
+        self._marks.append(marks)
         try:
-            for phase in self._plan.takeover:
+            for phase in succession.without(self._strikes.dead | self._strikes.frozen).takeover:
                 self._engine.go(phase)
                 if isinstance(phase, Do):
-                    self._marks.append((phase.of, self._timer.today()))
+                    marks.append((phase.of, self._timer.today()))
                     if phase.of == FENCING:
-                        self._strikes.dead.add(self._active)
-            self._took_over = self._strikes.taken_over = True
+                        self._strikes.dead |= {step.host for step in phase.steps}
+            self._taken, self._active = succession, succession.heir
+            self._over = self._plan.successions.index(succession) + 1
+            self._strikes.taken_over = succession.heir
         except BlocklabError as error:
             self._failed = True
             self._happened("takeover failed", self._timer.today(), error.message)
             self._measured.warnings.append(f"the takeover failed: {error.message}")
+            return
+        for watch in self._watches:
+            if watch.host in {each.heir for each in self._left}:
+                watch.forget()
 
     def _happened(self, what: str, when: float, said: str = "") -> None:
         """Note an event that happened ``when`` by our clock."""
@@ -284,21 +319,22 @@ class Drilling:
 
     # -- afterwards ------------------------------------------------------------------------------------------
 
-    def _history(self) -> tuple[list[Attempt] | None, History | None, str]:
+    def _history(self) -> tuple[History | None, str]:
         """What the client has on record, and why it cannot be read where it cannot; the monitor's events go among
         ours."""
         try:
-            if watch := self._watch:
+            for number, watch in enumerate(self._watches):
                 shift = self._offset.get(self._client, 0.0) - self._offset.get(watch.host, 0.0)
-                self._events += [Event(each.time + shift, each.what, each.said) for each in watch.events()]
+                for each in watch.events():
+                    said = f"{watch.host} about {watch.of}: {each.said}" if number else each.said
+                    self._events.append(Event(each.time + shift, each.what, said))
         except ParseError as error:
             # What the client was told is worth as much without it.
             self._measured.warnings.append(error.message)
         try:
-            attempts, history = ledger_output.attempts((self._raw / "workload" / "history.tsv").read_bytes())
+            return self._workload.checker.history((self._raw / "workload" / "history.tsv").read_bytes()), ""
         except ParseError as error:
-            return None, None, error.message
-        return attempts, history, ""
+            return None, error.message
 
     def _mend(self) -> None:
         """Heal what was to last until the end; what cannot be healed must not cost what was found."""
@@ -311,10 +347,9 @@ class Drilling:
 
     def _ledger(self) -> tuple[Found | None, str]:
         """What the database has; where it does not stand any more, after it was built again over its data."""
-        active = self._survivor if self._took_over else self._active
-        if active not in self._after.dead:
+        if self._active not in self._after.dead:
             ledger, why = self._after.ledger(self._workload)
-            if ledger is not None or self._took_over:
+            if ledger is not None or self._taken is not None:
                 return ledger, why
         try:
             self._after.restart()
@@ -325,10 +360,10 @@ class Drilling:
         return self._after.ledger(self._workload)
 
     def _mirror(self) -> Mirror | None:
-        other = self._active if self._took_over else self._peer if self._peer in self._after.dead else ""
-        old = "" if self._after.restarted else other
+        before = self._taken.monitors if self._taken is not None else ()
+        out = () if self._after.restarted else out_of(self._hosts, self._active, self._after.dead, before)
         try:
-            mirror = self._after.mirror(old)
+            mirror = self._after.mirror(out)
             # What could not be looked at is not to be built upon.
             self.unmended = self.unmended or (mirror is not None and mirror.status == "unknown")
             return mirror
@@ -337,15 +372,17 @@ class Drilling:
             raise
         except BlocklabError as error:
             self.unmended = True
+            old = ", ".join(out)
             said = f"{old} could not be taken in again" if old else "the stack could not be looked at afterwards"
             self._measured.warnings.append(f"{said}: {error.message}")
             return None
 
     def _stages(self, verdict: Verdict) -> tuple[Stage, ...]:
-        """The parts of the outage; none where nothing took over."""
-        if not self._took_over:
+        """The parts of the outage; none where nothing took over, and of the last takeover that was one of its."""
+        if self._taken is None:
             return ()
-        return stages([(name, self._by_client(when)) for name, when in self._marks], verdict)
+        by_client = ([(name, self._by_client(when)) for name, when in marks] for marks in reversed(self._marks))
+        return next(filter(None, (stages(marks, verdict) for marks in by_client)), ())
 
 
 def stages(marks: Sequence[tuple[str, float]], verdict: Verdict) -> tuple[Stage, ...]:

@@ -1,4 +1,4 @@
-"""The monitor on the survivor, as the drill follows it."""
+"""The monitors on the survivors, as the drill follows them."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ class Lookout:
     """Starts the monitor on ``host`` and follows what it says; its output goes to ``folder``."""
 
     def __init__(self, engine: Engine, phase: Monitor, folder: Path) -> None:
-        self.host = phase.host
+        self.host, self.of = phase.host, phase.of
         self._file, self._errors = folder / "stdout", folder / "stderr"
-        self._seen = 0
+        self._seen = self._forgotten = 0
         self._events: tuple[Event, ...] = ()
         folder.mkdir(parents=True)
         self.proc = engine.hosts[phase.host].spawn(phase.argv, self._file, self._errors)
@@ -29,9 +29,20 @@ class Lookout:
             self._seen, self._events = size, monitor.events(self._file.read_bytes())
         return self._events
 
+    def forget(self) -> None:
+        """What it has said so far is of no concern any more. Raises ``ParseError``."""
+        self._forgotten = len(self.events())
+
+    @property
+    def dead(self) -> bool:
+        """Whether the last that it said of the node is that it is dead. Raises ``ParseError``."""
+        told = [each.what for each in self.events() if each.what in ("answered", "dead")]
+        return told[-1:] == ["dead"]
+
     def first(self, what: str) -> Event | None:
-        """Its first event of that name so far. ``CommandError`` where it runs no more, ``ParseError``."""
+        """Its first event of that name, of those not forgotten. ``CommandError`` where it runs no more,
+        ``ParseError``."""
         code = self.proc.poll()
         if code is not None:
             raise CommandError(self.host, ("monitor",), code, self._errors.read_text(errors="replace"))
-        return next((each for each in self.events() if each.what == what), None)
+        return next((each for each in self.events()[self._forgotten :] if each.what == what), None)

@@ -26,8 +26,6 @@ STEADY_SECONDS, STEADY = 3, 0.1
 FLOWING = 0.5
 # What is done so much later than it was due is said.
 LATE_SECONDS = 1.0
-# Of the addresses that the client knows the active node's comes first.
-SURVIVOR = 1
 MISSED, MENDED = " did not strike", " is mended"
 
 
@@ -119,8 +117,8 @@ class Strikes:
         more."""
         self.frozen: set[str] = set()
         """The nodes that stand still: no command would come to an end there."""
-        self.taken_over = False
-        """Whether the stack's data are in use on the survivor by now."""
+        self.taken_over = ""
+        """The survivor on which the stack's data are in use by now; empty while they are where they were."""
         self.warnings: list[str] = []
         """Faults that did not strike, or could not be mended in time."""
         # In the order of the file, so that the dice fall alike each time.
@@ -218,7 +216,7 @@ class Strikes:
             due.healed = self._timer.now()
 
     def _mending(self, due: _Due) -> list[Step]:
-        there = due.plan.mend_there if self.taken_over else ()
+        there = due.plan.mend_there.get(self.taken_over, ())
         return self._left((*due.plan.mend.steps, *there))
 
     def _left(self, steps: Sequence[Step]) -> list[Step]:
@@ -283,18 +281,19 @@ class End:
         self._notice = notice
         self._taken: float | None = None
         self._accepted: float | None = None
+        self._server = 0
         self._last = (0, self._timer.now())
 
-    def taken_over(self) -> None:
-        """The survivor is active from now on."""
-        self._taken = self._timer.now()
+    def taken_over(self, server: int) -> None:
+        """A survivor is active from now on: the one at this address, of those that the client knows."""
+        self._taken, self._accepted, self._server = self._timer.now(), None, server
 
     def reached(self, count: Count, faults: Strikes) -> bool:
         """Whether it is over, given the client's last counters."""
         now = self._timer.now()
         if count.acknowledged > self._last[0]:
             self._last = (count.acknowledged, now)
-            if self._taken is not None and self._accepted is None and count.server == SURVIVOR:
+            if self._taken is not None and self._accepted is None and count.server == self._server:
                 self._accepted = now
         last = faults.last
         if self._taken is not None and self._accepted is None:

@@ -9,9 +9,9 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from blocklab.drills.ledger import check
 from blocklab.lang import term
 from blocklab.model.drill import Attempt, Drill, Ledger, Verdict
+from blocklab.model.workload import Checker
 from blocklab.stats.analysis import Analysis
 from blocklab.stats.binomial import Middle, Share, middle, share
 from blocklab.stats.format import NBSP, percent, plus_minus, quantity, seconds, small_percent
@@ -213,12 +213,12 @@ def _relative(mine: Mapping[tuple[int, int], float], base: Mapping[tuple[int, in
     return ratio(_mean(mine), _mean(base))
 
 
-def again(attempts: Sequence[Attempt] | None, ledger: Ledger | None, drill: Drill) -> Verdict:
+def again(checker: Checker, attempts: Sequence[Attempt] | None, ledger: Ledger | None, drill: Drill) -> Verdict:
     """The verdict of a stored drill, made once more from what the run folder has: the parsed history and
     ``ledger.json``."""
     old = drill.verdict
     log = old.binlog.why if old.binlog is not None and old.binlog.status == "unknown" else ""
-    return check(attempts, ledger, drill.struck, old.why, until=drill.until, binlog_unread=log)
+    return checker.verdict(attempts, ledger, drill.struck, old.why, until=drill.until, binlog_unread=log)
 
 
 def tally(drills: Sequence[Drill]) -> str:

@@ -11,8 +11,8 @@ from typing import Any
 import msgspec
 
 from blocklab.model.imported import Imported
-from blocklab.model.layer import Mirror, Paired
 from blocklab.model.metrics import metric as metric_of
+from blocklab.model.spans import Copies, Spans
 from blocklab.stats.analysis import Analysis
 from blocklab.stats.carried import KINDS, Need, needs, scheduled
 from blocklab.stats.caveats import caveats
@@ -25,6 +25,7 @@ from blocklab.stats.grid import number_of as level_number
 from blocklab.stats.ratio import OPEN, verdict
 from blocklab.stats.summary import Estimate
 from blocklab.stats.values import Row
+from blocklab.study.grid import peers_of
 from blocklab.study.types import Stack
 
 # More points than this nobody reads; the tables have the rest.
@@ -89,13 +90,23 @@ def describe(stack: Stack, links: Any) -> str:
     for layer in stack.layers:
         if isinstance(layer, Imported):
             return layer.says
-        if isinstance(layer, Paired) and layer.one_copy:
-            return f"volume shared with {layer.peer}"
-        if isinstance(layer, Mirror) and not layer.connected:
-            return f"mirror on {layer.peer}, disconnected"
-        if isinstance(layer, Mirror) and layer.link in links:
-            return f"mirror on {layer.peer}, {exact(links[layer.link].rtt, 's')} away"
+        if isinstance(layer, Spans) and (said := _described(layer, stack.on, links)):
+            return said
     return ""
+
+
+def _described(layer: Spans, on: str, links: Any) -> str:
+    peers = peers_of(layer, on, links)
+    peer = listed(list(peers))
+    if not isinstance(layer, Copies):
+        return f"volume shared with {peer}"
+    if not layer.connected:
+        return f"mirror on {peer}, disconnected"
+    rtts = dict.fromkeys(exact(links[link].rtt, "s") for link in peers.values() if link)
+    if not rtts:
+        return ""
+    rtt = listed(list(rtts))
+    return f"mirror on {peer}, {rtt} away" if layer.exact else f"replica on {peer}, {rtt} away"
 
 
 def _nothing(analysis: Analysis) -> Finding:
@@ -248,10 +259,12 @@ def _latencies(analysis: Analysis) -> Iterator[Finding]:
             number_of(row.estimate, unit="s", name="latency"),
         ]
         for layer in analysis.stacks[stack].stack.layers:
-            if isinstance(layer, Mirror) and layer.connected and layer.link in analysis.study.links:
-                ping = analysis.ping(stack, fastest.workload, layer.link)
+            if not (isinstance(layer, Spans) and isinstance(layer, Copies)) or not layer.connected:
+                continue
+            for peer, link in peers_of(layer, analysis.stacks[stack].stack.on, analysis.study.links).items():
+                ping = analysis.ping(stack, fastest.workload, link) if link else None
                 if ping is not None:
-                    numbers.append(Number(ping, unit="s", name="RTT", at=layer.peer))
+                    numbers.append(Number(ping, unit="s", name="RTT", at=peer))
         yield Finding("latency", fastest.phase or fastest.workload, stack, numbers=tuple(numbers))
 
 

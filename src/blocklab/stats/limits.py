@@ -9,7 +9,7 @@ from typing import TypeAlias
 import msgspec
 
 from blocklab.errors import StoreError
-from blocklab.model.layer import Mirror
+from blocklab.model.spans import Copies
 from blocklab.model.workload import QueueDepths
 from blocklab.stats.floor import marks
 from blocklab.stats.grid import Grid
@@ -116,4 +116,4 @@ def _place(row: Row) -> Place:
 
 def _mirrored(stack: Stack) -> bool:
     """Whether a write has to reach another node."""
-    return any(isinstance(layer, Mirror) and layer.connected for layer in stack.layers)
+    return any(isinstance(layer, Copies) and layer.connected for layer in stack.layers)

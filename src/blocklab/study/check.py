@@ -16,7 +16,7 @@ from blocklab.model.workload import Workload
 from blocklab.study import drills, sweep
 from blocklab.study.claims import expectations, phase_problems
 from blocklab.study.clients import client_problems
-from blocklab.study.grid import spans
+from blocklab.study.grid import sides_of
 from blocklab.study.kinds import SERVERS, WORDS, servers, workloads
 from blocklab.study.measures import shown_problems
 from blocklab.study.seen import Seen
@@ -200,7 +200,7 @@ def _stack(study: Study, name: str, stack: Stack) -> Iterator[Problem]:
             return
     if ports > 1:
         yield f"{path}.layers", f"end with {ports} devices, but a workload takes one; join them with a stripe"
-    mirrors = [index for index, layer in enumerate(stack.layers) if len(spans(layer, stack.on)) > 1]
+    mirrors = [index for index, layer in enumerate(stack.layers) if len(sides_of(layer, stack.on)) > 1]
     if len(mirrors) > 1:
         yield f"{path}.layers[{mirrors[1]}]", "a mirror over a mirror cannot be built; keep one of them"
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from blocklab.model.workload import Drilled, Way
 from blocklab.study.factors import is_left_out
 from blocklab.study.grid import between, is_drill, reached
-from blocklab.study.takeover import survivor_of
+from blocklab.study.takeover import survivors_of
 from blocklab.study.types import Study
 
 Problem = tuple[str, str]
@@ -31,12 +31,11 @@ def client_problems(study: Study, name: str) -> Iterator[Problem]:
             yield f"{path}.from", f"{said}; add one"
         if is_left_out(study, stack_name, name):
             continue
-        heir = survivor_of(stack) if is_drill(study, name) else ""
-        if heir and heir != client and not between(study, client, heir):
-            said = (
-                f"the {workload.__struct_config__.tag}'s node {client} needs a link to {heir}, which may take over"
-            )
-            yield f"{path}.from", f"{said}; add one"
+        for heir in survivors_of(stack) if is_drill(study, name) else ():
+            if heir != client and not between(study, client, heir):
+                tag = workload.__struct_config__.tag
+                said = f"the {tag}'s node {client} needs a link to {heir}, which may take over"
+                yield f"{path}.from", f"{said}; add one"
         if isinstance(workload, Drilled):
             hosts = dict.fromkeys((stack.on, *reached(study, name, stack_name)))
             links = {host: link for host in hosts if (link := between(study, client, host))}

@@ -6,18 +6,19 @@ All pure. What happens depends on what breaks: ``runner.drill`` asks for the pha
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
+
+import msgspec
 
 from blocklab.faults import monitor
 from blocklab.faults.base import SETTLED_SECONDS
-from blocklab.model.drill import Replicas
 from blocklab.model.dsn import Dsn
 from blocklab.model.fault import Fault, InData, Mended, Scene
 from blocklab.model.ground import Ground, Topology
-from blocklab.model.layer import DrbdResource
 from blocklab.model.plan import Argv, Fact, Port, Power, Run, Step, Wait
+from blocklab.model.spans import Comparison, Query, Stage
 from blocklab.model.stack_map import folders_of
 from blocklab.model.workload import Command, Drilled
 from blocklab.study import takeover as recipes
@@ -25,46 +26,79 @@ from blocklab.study.drills import scene
 from blocklab.study.grid import hosts_of, plan_stack, port_for, topology
 from blocklab.study.phases import ABOVE, Ask, Do, Mark, Phase, Undo, asked, kept, prepared
 from blocklab.study.types import Study
-from blocklab.workloads import ledger_found
 
 # A fault that leaves the node alive may show late: DRBD takes a silent peer for gone after 6 s, a database has
 # room in the files that it made before.
 NOTICE_SECONDS = 8.0
 # What the monitor needs to start and hear its first answer, on a busy machine and a slow link.
 HEARD_SECONDS = 30.0
-FENCING, RESYNC = "fencing", "resync"
+FENCING, RESYNC = "fencing", recipes.RESYNC
 
 
 @dataclass(frozen=True)
 class Strike:
     """A fault on a stack: the steps that break it, and those that mend it. ``mend_there``: those that mend what
-    lies in the data, once these are in use on the survivor."""
+    lies in the data, once these are in use on a survivor, by its name."""
 
     name: str
     fault: Fault
     strike: Do
     mend: Do
-    mend_there: tuple[Step, ...]
+    mend_there: Mapping[str, tuple[Step, ...]]
 
 
 @dataclass(frozen=True)
 class Monitor:
-    """What watches the active node from the survivor."""
+    """What watches the node ``of`` from a survivor."""
 
     host: str
+    of: str
     argv: Argv
 
 
 @dataclass(frozen=True)
+class Succession:
+    """How ``heir`` takes over once its monitors, of the active node and of each survivor that comes before it,
+    declare all of these dead."""
+
+    heir: str
+    monitors: tuple[Monitor, ...]
+    takeover: tuple[Do | Mark, ...]
+
+    def without(self, out: Collection[str]) -> Succession:
+        """The same where these nodes are dead or stand still: nothing is done to them but that their power is
+        cut."""
+        phases: list[Do | Mark] = []
+        for phase in self.takeover:
+            if isinstance(phase, Do) and phase.of != FENCING:
+                left = (step for step in phase.steps if step.host == self.heir or step.host not in out)
+                phase = replace(phase, steps=tuple(left))
+            phases.append(phase)
+        return replace(self, takeover=tuple(phases))
+
+
+@dataclass(frozen=True)
 class Write:
-    """The client writes while faults strike when they are due; when the monitor declares the active node dead,
-    the takeover is carried out. ``servers``: host -> address (with port) of a database that is active there."""
+    """The client writes while faults strike when they are due; when an heir's monitors declare dead who is active
+    and who comes before it, it takes over. ``servers``: host -> address (with port) of a database that is active
+    there. ``successions``: one for each survivor, the first choice first."""
 
     command: Command
     servers: Mapping[str, str]
     strikes: tuple[Strike, ...]
-    monitor: Monitor | None
-    takeover: tuple[Do | Mark, ...]
+    successions: tuple[Succession, ...]
+
+    @property
+    def planned(self) -> Succession | None:
+        """The one that is carried out where every fault strikes: of the first survivor that is left."""
+        struck = self.struck
+        left = [each for each in self.successions if each.heir not in struck]
+        return next((each.without(struck) for each in left or self.successions), None)
+
+    @property
+    def struck(self) -> set[str]:
+        """The nodes that its faults crash."""
+        return _crashed(step for each in self.strikes for step in each.strike.steps)
 
 
 @dataclass(frozen=True)
@@ -77,11 +111,11 @@ class ReadBack:
 
 @dataclass(frozen=True)
 class Compare:
-    """Compare both sides of the mirror. ``split``: the host and the command that prints something where both sides
-    have what the other one lacks; None where they were never apart."""
+    """Compare all sides of what keeps copies. ``split``: the host and the command that prints something where two
+    sides have what the other one lacks; None where they were never apart."""
 
-    replicas: Replicas
-    split: tuple[str, Argv] | None
+    comparison: Comparison
+    split: Query | None
 
 
 DrillPhase: TypeAlias = Phase | Write | ReadBack | Compare
@@ -110,39 +144,39 @@ def writing(
 
 
 def _write(study: Study, stack: str, workload: Drilled, ground: Ground, port: Port, active: str) -> Write:
-    servers = {active: _address(port)}
-    watch: Monitor | None = None
-    takeover: tuple[Do | Mark, ...] = ()
-    if recipes.survivor_of(study.stacks[stack]):
-        recipe = recipes.takeover(study, stack, 0, ground)
-        servers[recipe.survivor] = _address(port_for(workload, recipe.plan.ports, ground))
-        watch = _monitor(study, stack, ground, recipe.survivor)
-        takeover = _takeover(study, stack, recipe, active)
-    command = workload.writer(port, tuple(servers.values()), _longest(study, workload, takeover))
-    return Write(command, servers, strikes_of(study.faults, scene(study, stack, 0, ground)), watch, takeover)
-
-
-def _monitor(study: Study, stack: str, ground: Ground, survivor: str) -> Monitor:
     here = scene(study, stack, 0, ground)
-    layers = study.stacks[stack].layers
-    resource = next((layer.resource(stack) for layer in layers if isinstance(layer, DrbdResource)), "")
-    argv = monitor.argv(monitor.address(here), study.takeover, resource)
-    return Monitor(survivor, argv)
+    servers = {active: _address(port)}
+    successions: list[Succession] = []
+    for heir in recipes.survivors_of(study.stacks[stack]):
+        recipe = recipes.takeover(study, stack, 0, ground, heir)
+        servers[heir] = _address(port_for(workload, recipe.plan.ports, ground))
+        before = (active, *(each.heir for each in successions))
+        watches = tuple(_monitor(study, stack, here, heir, of) for of in before)
+        successions.append(Succession(heir, watches, _takeover(study, stack, recipe, before)))
+    longest = max((_seconds(each.takeover) for each in successions), default=0.0)
+    command = workload.writer(port, tuple(servers.values()), _longest(study, workload, longest))
+    return Write(command, servers, strikes_of(study.faults, here), tuple(successions))
 
 
-def _takeover(study: Study, stack: str, recipe: recipes.Recipe, active: str) -> tuple[Do | Mark, ...]:
-    stages = _marked("takeover", stack, recipe.stages)
+def _monitor(study: Study, stack: str, here: Scene, heir: str, of: str) -> Monitor:
+    seen = recipes.signs(study, stack, 0, here.ground, heir, of)
+    return Monitor(heir, of, monitor.argv(monitor.address(here, heir, of), study.takeover, seen))
+
+
+def _takeover(study: Study, stack: str, recipe: recipes.Recipe, before: Sequence[str]) -> tuple[Do | Mark, ...]:
+    stages = _marked("takeover", study, stack, recipe.stages)
     if study.takeover.fence:
-        return (Do("takeover", (Power(active, "crash"),), FENCING), *stages)
+        return (Do("takeover", tuple(Power(host, "crash") for host in before), FENCING), *stages)
     return stages
 
 
-def _marked(part: str, stack: str, stages: Iterable[recipes.Stage]) -> tuple[Do | Mark, ...]:
-    """Stages as phases, with the mark below what stands on the highest block device."""
+def _marked(part: str, study: Study, stack: str, stages: Iterable[Stage]) -> tuple[Do | Mark, ...]:
+    """Stages as phases, with the mark below what stands on the highest layer of several nodes, or of its kind."""
     phases: list[Do | Mark] = []
+    kind = recipes.kind_of(study.stacks[stack])
     for stage in stages:
         phases.append(Do(part, stage.steps, stage.name))
-        if stage.name == "promotion":
+        if kind in stage.gives:
             phases.append(Mark(f"{ABOVE} {stack}"))
     return tuple(phases)
 
@@ -159,20 +193,23 @@ def strikes_of(faults: Mapping[str, Fault], here: Scene) -> tuple[Strike, ...]:
         mended = f"after {fault.lasts}" if fault.lasts is not None else "at the end of the drill"
         strike = Do("fault", tuple(fault.strike(here)), name, at)
         mend = Do("fault", fault.heal(here) if isinstance(fault, Mended) else (), f"{name} mended", mended)
-        there = fault.mend_data(here, here.peer) if isinstance(fault, InData) else ()
+        there = {peer: fault.mend_data(here, peer) for peer in here.peers} if isinstance(fault, InData) else {}
         found.append(Strike(name, fault, strike, mend, there))
     return tuple(found)
 
 
-def _longest(study: Study, workload: Drilled, takeover: Iterable[Do | Mark]) -> float:
+def _longest(study: Study, workload: Drilled, taking: float) -> float:
     """The most seconds that the client may have to write: whatever the faults do, it ends by itself."""
     faults = study.faults.values()
     # One that finds a node frozen waits for another one's end.
     struck = max(each.moments()[1] for each in faults) + sum(float(each.lasts or 0) for each in faults)
-    taking = sum(_at_most(step) for stage in takeover if isinstance(stage, Do) for step in stage.steps)
     # After the takeover, and once more where a later fault hits the survivor.
     wait, after = 2 * float(study.takeover.wait), float(workload.after)
     return HEARD_SECONDS + SETTLED_SECONDS + struck + taking + wait + after + NOTICE_SECONDS + 60
+
+
+def _seconds(takeover: Iterable[Do | Mark]) -> float:
+    return sum(_at_most(step) for stage in takeover if isinstance(stage, Do) for step in stage.steps)
 
 
 def _at_most(step: Step) -> float:
@@ -190,37 +227,40 @@ def _address(port: Port) -> str:
 
 
 def read_back(study: Study, stack: str, workload: Drilled, ground: Ground) -> ReadBack:
-    """Read the ledger. ``study`` is the failed-over one after a takeover."""
+    """Read what the database has. ``study`` is the failed-over one after a takeover."""
     port = port_for(workload, plan_stack(study, stack, 0, ground).ports, ground)
-    return ReadBack(port.host, ledger_found.reads(port))
+    return ReadBack(port.host, workload.checker.reads(port))
 
 
 def restart(
     study: Study, stack: str, shape: Topology, ground: Ground, dead: Iterable[str]
 ) -> tuple[Do | Mark, ...]:
-    """Build the stack over its data on nodes that boot again, where nothing could take over. The mirror's other
-    side is left out; ``resync`` takes it in. ``shape`` is what was started."""
+    """Build the stack over its data on nodes that boot again, where nothing could take over. The other sides are
+    left out; ``resync`` takes them in. ``shape`` is what was started."""
     hosts, gone = hosts_of(study.stacks[stack]), set(dead)
     here = scene(study, stack, 0, ground)
     # What mends faults that lie in the data, which no restart ends, before the database starts.
     faults = [each for each in study.faults.values() if isinstance(each, InData)]
     mend = tuple(step for each in faults for step in each.mend_data(here, here.active))
     stages = [
-        recipes.Stage(each.name, (*each.steps, *(mend if each.name == "mount" else ())))
+        msgspec.structs.replace(each, steps=(*each.steps, *(mend if "dir" in each.gives else ())))
         for each in recipes.restart(study, stack, 0, ground)
         if each.name != RESYNC
     ]
     return (
         *(_power(host, "crash") for host in hosts if host not in gone),
         *(_boot(shape, ground, host) for host in sorted(gone | set(hosts))),
-        *_marked("restart", stack, stages),
+        *_marked("restart", study, stack, stages),
     )
 
 
-def resync(study: Study, stack: str, ground: Ground, back: Iterable[str] = ()) -> Do:
-    """Take the mirror's other side in; ``back`` are its nodes that were booted again."""
-    steps = [step for host in back for step in recipes.revive(study, stack, 0, ground, host)]
-    return Do("rejoin", (*steps, *recipes.rejoin(study, stack, 0, ground)), RESYNC)
+def resync(
+    study: Study, stack: str, ground: Ground, back: Sequence[str] | None = None, *, booted: bool = True
+) -> Do:
+    """Take other sides in, all of them without names; ``booted``: their nodes were booted again."""
+    back = recipes.others_of(study.stacks[stack]) if back is None else back
+    steps = [step for host in back if booted for step in recipes.revive(study, stack, 0, ground, host)]
+    return Do("rejoin", (*steps, *recipes.rejoin(study, stack, 0, ground, back)), RESYNC)
 
 
 def sides(
@@ -229,28 +269,28 @@ def sides(
     shape: Topology,
     ground: Ground,
     *,
-    old: str = "",
-    alive: bool = False,
+    out: Sequence[str] = (),
+    alive: Collection[str] = (),
     restarted: bool = False,
     lone: bool = False,
 ) -> tuple[DrillPhase, ...]:
-    """Take down what stands above the mirror, take the other side in and compare both.
+    """Take down what stands above the layer of several nodes, take the other sides in and compare all.
 
-    ``old``: the node that is out, if one is; ``alive``: it was neither fenced nor lost, so what it still holds
-    must let go of its volume first. ``restarted``: all nodes were booted again. ``lone``: the mirror goes on alone
-    although both nodes live. ``shape`` is what was started: whoever is active later, the wires are the same.
+    ``out``: the nodes that are out; those of ``alive`` were neither fenced nor lost, so what they still hold must
+    let go of its volume first. ``restarted``: all nodes were booted again. ``lone``: the active one goes on alone
+    although all nodes live. ``shape`` is what was started: whoever is active later, the wires are the same.
     """
     phases: list[DrillPhase] = [Undo(f"{ABOVE} {stack}")]
-    if old:
-        phases += [_power(old, "crash")] * alive
-        phases += [_boot(shape, ground, old), resync(study, stack, ground, [old])]
-    elif restarted:
-        phases.append(resync(study, stack, ground, hosts_of(study.stacks[stack])[1:]))
-    elif lone:
-        phases.append(resync(study, stack, ground))
-    if (replicas := recipes.replicas(study, stack, 0, ground)) is not None:
+    for host in out:
+        phases += [_power(host, "crash")] * (host in alive)
+        phases.append(_boot(shape, ground, host))
+    if out:
+        phases.append(resync(study, stack, ground, out))
+    elif restarted or lone:
+        phases.append(resync(study, stack, ground, booted=restarted))
+    if (comparison := recipes.comparison(study, stack, 0, ground)) is not None:
         apart = any(isinstance(each, Do) and each.of == RESYNC and each.steps for each in phases)
-        phases.append(Compare(replicas, recipes.split_brain(study, stack, 0, ground) if apart else None))
+        phases.append(Compare(comparison, recipes.split_brain(study, stack, 0, ground) if apart else None))
     return tuple(phases)
 
 
@@ -265,21 +305,34 @@ def _boot(shape: Topology, ground: Ground, host: str) -> Do:
 def whole(
     study: Study, stack: str, workload: Drilled, ground: Ground, facts: Sequence[Fact]
 ) -> tuple[DrillPhase, ...]:
-    """A drill in which every fault strikes and the survivor, if there is one, takes over."""
+    """A drill in which every fault strikes and the first survivor that is left, if there is one, takes over."""
     phases = list(writing(study, stack, workload, ground, facts))
     write = phases[-1]
     assert isinstance(write, Write)
     active, *others = hosts_of(study.stacks[stack])
     shape = topology(study, [stack])
-    steps = [*(step for each in write.strikes for step in each.strike.steps),
-             *(step for stage in write.takeover if isinstance(stage, Do) for step in stage.steps)]  # fmt: skip
-    dead = {step.host for step in steps if isinstance(step, Power) and step.what == "crash"}
-    if write.takeover:
-        after = recipes.failed_over(study, stack)
+    dead = write.struck
+    if (succession := write.planned) is not None:
+        dead |= _crashed(step for stage in succession.takeover if isinstance(stage, Do) for step in stage.steps)
+        after = recipes.failed_over(study, stack, succession.heir)
         phases.append(read_back(after, stack, workload, ground))
-        return (*phases, *sides(after, stack, shape, ground, old=active, alive=active not in dead))
+        out = out_of((active, *others), succession.heir, dead, before=succession.monitors)
+        return (*phases, *sides(after, stack, shape, ground, out=out, alive=set(out) - dead))
     restarted = active in dead
     phases += restart(study, stack, shape, ground, dead) if restarted else ()
     phases.append(read_back(study, stack, workload, ground))
-    peer = next((host for host in others if host in dead), "")
-    return (*phases, *sides(study, stack, shape, ground, old="" if restarted else peer, restarted=restarted))
+    out = () if restarted else tuple(host for host in others if host in dead)
+    return (*phases, *sides(study, stack, shape, ground, out=out, restarted=restarted))
+
+
+def _crashed(steps: Iterable[Step]) -> set[str]:
+    return {step.host for step in steps if isinstance(step, Power) and step.what == "crash"}
+
+
+def out_of(
+    hosts: Iterable[str], active: str, dead: Collection[str], before: Iterable[Monitor] = ()
+) -> tuple[str, ...]:
+    """The nodes of a stack that have to be taken in again: those that are dead, and those that the active one has
+    taken over from, or come before it in their order, as its monitors tell."""
+    passed = {each.of for each in before}
+    return tuple(host for host in hosts if host != active and (host in dead or host in passed))

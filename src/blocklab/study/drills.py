@@ -9,10 +9,11 @@ from blocklab.faults.base import SETTLED_SECONDS
 from blocklab.model.fault import Fault, Mended, Outdates, Scene
 from blocklab.model.ground import End, Ground, Topology
 from blocklab.model.plan import Port, Power
+from blocklab.model.spans import Copies
 from blocklab.model.workload import Drilled
 from blocklab.study.factors import left_out
 from blocklab.study.grid import between, hosts_of, is_shared, plan_layers, topology
-from blocklab.study.takeover import replicas, survivor_of
+from blocklab.study.takeover import comparison, survivors_of
 from blocklab.study.types import Study
 
 Problem = tuple[str, str]
@@ -20,13 +21,13 @@ Problem = tuple[str, str]
 
 def scene(study: Study, name: str, number: int, ground: Ground) -> Scene:
     """Where faults strike on a stack: its nodes, the ground, its links, and what each layer gives on each node."""
-    active, *others = hosts_of(study.stacks[name])
+    active, *peers = hosts_of(study.stacks[name])
     ports: dict[str, tuple[Port, ...]] = {}
     for level in plan_layers(study, name, number, ground):
         for host, plan in level.items():
             ports[host] = (*ports.get(host, ()), *plan.ports)
     links = {link: study.links[link] for link in ground.ends}
-    return Scene(name, number, active, others[0] if others else "", ground, links, ports)
+    return Scene(name, number, active, tuple(peers), ground, links, ports)
 
 
 def problems(study: Study) -> Iterator[Problem]:
@@ -47,17 +48,17 @@ def problems(study: Study) -> Iterator[Problem]:
         ]
         if not struck:
             continue
-        heir = survivor_of(stack)
-        if heir and not between(study, heir, stack.on):
-            yield f"stacks.{name}", f"no link joins {heir} and {stack.on}, over which the monitor pings; add one"
+        order = (stack.on, *survivors_of(stack))
+        for heir, on in _watching(order):
+            if not between(study, heir, on):
+                yield f"stacks.{name}", f"no link joins {heir} and {on}, over which the monitor pings; add one"
         if not study.takeover.fence and is_shared(stack):
             yield (
                 "takeover.fence",
                 f"on the shared disk of {name} two nodes would write to one file system",
             )
         here = scene(study, name, 0, nominal(topology(study, [name])))
-        if heir:
-            yield from _unheard(study, here)
+        yield from _unheard(study, here, order)
         found = [
             (f"faults.{fault}.{field}", problem)
             for fault, each in study.faults.items()
@@ -87,10 +88,17 @@ def _taken_along(study: Study, here: Scene, workloads: Sequence[str]) -> Iterato
             )
 
 
-def _unheard(study: Study, here: Scene) -> Iterator[Problem]:
-    """A monitor that would take the node for dead before it can hear it."""
-    beat, takeover = monitor.link(here), study.takeover
-    if beat and takeover.interval * takeover.misses <= here.links[beat].rtt:
+def _watching(order: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Which survivor watches which node: all that come before it."""
+    return ((heir, of) for index, heir in enumerate(order) for of in order[:index])
+
+
+def _unheard(study: Study, here: Scene, order: Sequence[str]) -> Iterator[Problem]:
+    """Monitors that would take a node for dead before they can hear it."""
+    takeover = study.takeover
+    for beat in dict.fromkeys(monitor.link(here, heir, of) for heir, of in _watching(order)):
+        if not beat or takeover.interval * takeover.misses > here.links[beat].rtt:
+            continue
         yield (
             "takeover.misses",
             f"{takeover.misses} times {takeover.interval} are over before an answer can be there: the monitor of "
@@ -119,13 +127,14 @@ def _on_frozen(study: Study, here: Scene) -> Iterator[Problem]:
 
 def _from_the_stale_side(study: Study, here: Scene) -> Iterator[Problem]:
     """Power cuts after which the active node would start from a copy that its mirror had given up."""
-    if replicas(study, here.stack, here.number, here.ground) is None:
+    exact = any(isinstance(layer, Copies) and layer.exact for layer in study.stacks[here.stack].layers)
+    if not exact or comparison(study, here.stack, here.number, here.ground) is None:
         return
     for name, error in study.faults.items():
         if not isinstance(error, Outdates) or error.stale(here) != here.active:
             continue
         for other, each in study.faults.items():
-            if _powered(each, here, "crash") == {here.active, here.peer} and _may_follow(study, other, name):
+            if _powered(each, here, "crash") >= set(here.nodes) and _may_follow(study, other, name):
                 yield (
                     f"faults.{other}.at",
                     f"would be after {name}, when the mirror of {here.stack} goes on with the volume of "

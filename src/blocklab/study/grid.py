@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,8 +13,9 @@ import msgspec
 from blocklab.errors import StudyError
 from blocklab.model.dsn import Dsn
 from blocklab.model.ground import Ground, LinkSpec, NodeSpec, Topology, VolumeSpec
-from blocklab.model.layer import Equipped, Garbled, Layer, Linked, Mirror, Paired, Place, RawVolumes
+from blocklab.model.layer import Equipped, Garbled, Layer, Place, RawVolumes, Role
 from blocklab.model.plan import Plan, Port
+from blocklab.model.spans import Copies, Side, Spans, one_copy
 from blocklab.model.units import Duration, enc_hook
 from blocklab.model.workload import ByTcp, Drilled, Workload
 from blocklab.study.factors import (
@@ -165,19 +167,39 @@ def key_of(spec: dict[str, Any]) -> str:
 def hosts_of(stack: Stack) -> tuple[str, ...]:
     """The nodes that a stack stands on, the active one first."""
     found = dict.fromkeys([stack.on])
-    for layer in stack.layers:
-        found.update(dict.fromkeys(spans(layer, stack.on)))
+    for level in roles_of(stack):
+        found.update(dict.fromkeys(level))
     return tuple(found)
 
 
-def spans(layer: Layer, host: str) -> tuple[str, ...]:
-    """The hosts on which what is below the layer must be built so that it can be active on ``host``."""
-    return (host, layer.peer) if isinstance(layer, Paired) else (host,)
+def roles_of(stack: Stack) -> tuple[dict[str, Role], ...]:
+    """On which hosts each layer is built, from the raw volume up, and for which role: that which the nearest layer
+    above that spans hosts has for it there. The active host, or what leads to it, comes first."""
+    here: dict[str, Role] = {stack.on: "primary"}
+    found = []
+    for layer in reversed(stack.layers):
+        found.append(here)
+        if isinstance(layer, Spans):
+            here = {side.host: side.role for host in here for side in layer.sides(host)}
+    return tuple(reversed(found))
+
+
+def sides_of(layer: Layer, host: str) -> tuple[Side, ...]:
+    """Where what is below the layer must be built so that it can be active on ``host``."""
+    return layer.sides(host) if isinstance(layer, Spans) else (Side(host, "primary"),)
+
+
+def peers_of(layer: Spans, on: str, links: Mapping[str, LinkSpec]) -> dict[str, str]:
+    """The other nodes of a layer that is active on one, each with the link of the layer's that joins both; empty
+    without one."""
+    peers = [side.host for side in layer.sides(on) if side.host != on]
+    own = {name: set(links[name].between) for name in layer.links if name in links}
+    return {peer: next((name for name, ends in own.items() if ends == {on, peer}), "") for peer in peers}
 
 
 def links_of(stack: Stack) -> tuple[str, ...]:
     """The links that the stack's layers send data over, from below."""
-    return tuple(layer.link for layer in stack.layers if isinstance(layer, Linked))
+    return tuple(link for layer in stack.layers if isinstance(layer, Spans) for link in layer.links)
 
 
 def topology(study: Study, stacks: Sequence[str], workloads: Sequence[str] | None = None) -> Topology:
@@ -201,10 +223,9 @@ def ground_of(
             clients.add(client)
             links |= {between(study, client, host) for stack in stacks for host in reached(study, name, stack)}
         if is_drill(study, name):
-            # The monitor's.
-            links |= {
-                between(study, *hosts_of(study.stacks[stack])[:2]) for stack in stacks if _pair(study, stack)
-            }
+            # The monitors'.
+            pairs = (pair for stack in stacks for pair in itertools.combinations(hosts_of(study.stacks[stack]), 2))
+            links |= {between(study, *pair) for pair in pairs}
     order = (*hosts, *(name for name in study.nodes if name in clients))
     return (
         {name: study.nodes[name] for name in order if name in study.nodes},
@@ -216,10 +237,6 @@ def _needs(stack: Stack) -> Iterator[str]:
     for layer in stack.layers:
         if isinstance(layer, Equipped):
             yield from layer.needs
-
-
-def _pair(study: Study, stack: str) -> bool:
-    return len(hosts_of(study.stacks[stack])) > 1
 
 
 def reached(study: Study, workload: str, stack: str) -> tuple[str, ...]:
@@ -234,14 +251,14 @@ def between(study: Study, client: str, host: str) -> str:
 
 
 def is_shared(stack: Stack) -> bool:
-    """Whether both nodes of the stack have the same volumes."""
-    return any(isinstance(layer, Paired) and layer.one_copy for layer in stack.layers)
+    """Whether all nodes of the stack have the same volumes."""
+    return any(one_copy(layer) and len(sides_of(layer, stack.on)) > 1 for layer in stack.layers)
 
 
 def _volumes(name: str, stack: Stack) -> Iterator[VolumeSpec]:
-    hosts = hosts_of(stack)
+    hosts = tuple(roles_of(stack)[0])
     lowest = stack.layers[0]
-    alike = any(isinstance(layer, Mirror) for layer in stack.layers)
+    alike = any(isinstance(layer, Copies) and layer.exact for layer in stack.layers)
     for index, profile in enumerate(lowest.profiles() if isinstance(lowest, RawVolumes) else ()):
         if is_shared(stack):
             yield VolumeSpec(name, hosts, profile, index, alike)
@@ -249,10 +266,10 @@ def _volumes(name: str, stack: Stack) -> Iterator[VolumeSpec]:
             yield from (VolumeSpec(name, (host,), profile, index, alike) for host in hosts)
 
 
-def clients(study: Study, stack: str, ground: Ground) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The addresses of the stack's active node at which workloads from other nodes reach it, and those nodes'
-    own."""
-    here = study.stacks[stack].on
+def clients(study: Study, stack: str, ground: Ground, host: str = "") -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The addresses of one of the stack's nodes, the active one without a name, at which workloads from other
+    nodes reach it, and those nodes' own."""
+    here = host or study.stacks[stack].on
     names = dict.fromkeys(each.client for each in study.workloads.values())
     found = {name: address for name in names if (address := _address(name, here, ground))}
     return tuple(dict.fromkeys(found.values())), tuple(_address(here, name, ground) for name in found)
@@ -286,7 +303,7 @@ def plan_stack(study: Study, name: str, number: int, ground: Ground) -> Plan:
         for plan in level.values():
             steps += plan.steps
             facts += plan.facts
-        ports += level[on].ports
+        ports += level[on].ports if on in level else ()
     return Plan(tuple(steps), tuple(facts), tuple(ports))
 
 
@@ -310,33 +327,44 @@ def planned(study: Study, name: str, number: int, ground: Ground) -> Iterator[di
     """Each layer of a stack on each of its hosts, from the raw volume up."""
     stack = study.stacks[name]
     given: dict[str, tuple[Port, ...]] = {}
+    roles = roles_of(stack)
     for index, layer in enumerate(stack.layers):
         level: dict[str, Planned] = {}
-        alike = not any(isinstance(lower, Garbled) for lower in stack.layers[:index])
-        for host in hosts_at(stack, index):
-            listen, callers = clients(study, name, ground) if host == stack.on else ((), ())
-            place = Place(
-                ground.prefix + name, host, ground.first + number, ground, listen,
-                ground.devices.get(name, {}).get(host, ()), callers, _loopback(study, name, ground), alike,
-            )  # fmt: skip
-            below = tuple(port for peer in spans(layer, host) for port in given.get(peer, ()))
+        for host, role in roles[index].items():
+            place = place_of(study, name, number, ground, index, host, role)
+            below = tuple(port for side in sides_of(layer, host) for port in given.get(side.host, ()))
             level[host] = Planned(layer, place, below, layer.plan(place, below))
         given = {host: here.plan.ports for host, here in level.items()}
         yield level
 
 
-def wires(study: Study, name: str, ground: Ground) -> dict[str, str]:
-    """The interface of the first link that a stack sends data over, at each of its ends; empty without one."""
-    links = [link for link in links_of(study.stacks[name]) if link in ground.ends]
-    return {host: end.nic for host, end in ground.ends[links[0]].items()} if links else {}
+def place_of(study: Study, name: str, number: int, ground: Ground, index: int, host: str, role: Role) -> Place:
+    """Where the layer ``index`` of a stack is on one host."""
+    listen, callers = clients(study, name, ground, host)
+    alike = not any(isinstance(lower, Garbled) for lower in study.stacks[name].layers[:index])
+    return Place(
+        ground.prefix + name, host, ground.first + number, ground, listen,
+        ground.devices.get(name, {}).get(host, ()), callers, _loopback(study, name, ground), alike, role,
+        tuple(_joined(study.stacks[name], index, host, ground)),
+    )  # fmt: skip
 
 
-def hosts_at(stack: Stack, index: int) -> tuple[str, ...]:
-    """The hosts on which the layer ``index`` is built: those that the layers above it span."""
-    found = dict.fromkeys([stack.on])
-    for layer in stack.layers[index + 1 :]:
-        found.update(dict.fromkeys(spans(layer, stack.on)))
-    return tuple(found)
+def _joined(stack: Stack, index: int, host: str, ground: Ground) -> Iterator[tuple[str, str]]:
+    """The addresses of both ends of each link from a host to its peers in the next layer above that has any."""
+    above = next((layer for layer in stack.layers[index + 1 :] if isinstance(layer, Spans)), None)
+    peers = {side.host for side in above.sides(stack.on)} - {host} if above else ()
+    for link in above.links if above else ():
+        ends = ground.ends.get(link, {})
+        yield from ((ends[host].address, ends[peer].address) for peer in peers if {host, peer} == ends.keys())
+
+
+def wires(study: Study, name: str, ground: Ground) -> dict[str, tuple[str, ...]]:
+    """The interfaces of the links that a stack sends data over, at each of their ends; empty without one."""
+    found: dict[str, tuple[str, ...]] = {}
+    for link in dict.fromkeys(links_of(study.stacks[name])):
+        for host, end in ground.ends.get(link, {}).items():
+            found[host] = (*found.get(host, ()), end.nic)
+    return found
 
 
 def port_for(workload: Workload, ports: Sequence[Port], ground: Ground) -> Port:

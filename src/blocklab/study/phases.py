@@ -23,12 +23,14 @@ from blocklab.probes import sampler
 from blocklab.study.copies import copied
 from blocklab.study.grid import plan_layers, plan_stack, topology
 from blocklab.study.links import plan_access, plan_links, plan_wires
+from blocklab.study.takeover import kind_of
 from blocklab.study.types import Study
 
 PROBE_SECONDS = 1
 # A page cache of 300 MB takes 150 s to go to a volume of 500 I/Os of 4 KiB a second.
 SYNC_SECONDS = 600.0
-# Marks in the pile of undos: below a cell, and below what stands on a stack's highest block device.
+# Marks in the pile of undos: below a cell, and below what stands on a stack's layer of several nodes, or on what
+# is of its kind above that; on one node, on its highest block device.
 CELL = "cell"
 ABOVE = "above"
 
@@ -209,14 +211,14 @@ def build(
     if databases and (steps := plan_access(shape, ground).steps):
         phases.append(Do("build", steps, "access"))
     for number, name in enumerate(stacks):
-        levels = plan_layers(study, name, number, ground)
+        levels, kind = plan_layers(study, name, number, ground), kind_of(study.stacks[name])
         for layer, level in zip(study.stacks[name].layers, levels, strict=True):
             steps = tuple(step for each in level.values() for step in each.steps)
             steps = before_data(steps) if for_data else steps
             phases.append(Do("build", again(steps) if over_data else steps, f"{name} {layer.tag}"))
             if layer is study.stacks[name].layers[0] and not for_data:
                 phases += tunable(shape, name, ground)
-            if layer.gives == "block":
+            if layer.gives == kind:
                 phases.append(Mark(f"{ABOVE} {name}"))
     # Last, for what a round trip takes depends on what else runs. Loading data needs no true one.
     if not for_data:

@@ -16,8 +16,8 @@ from blocklab.model.layer import Database, Layer, RawVolumes, Sized
 from blocklab.model.workload import Connected, NeedsSpace, WithData, Workload
 from blocklab.study.copies import copy_of
 from blocklab.study.factors import variant
-from blocklab.study.grid import hardware, is_drill, layouts, topology
-from blocklab.study.takeover import survivor_of
+from blocklab.study.grid import hardware, is_drill, layouts, roles_of, topology
+from blocklab.study.takeover import survivors_of
 from blocklab.study.types import Cell, Stack, Study
 
 Problem = tuple[str, str]
@@ -31,8 +31,8 @@ def room_problems(study: Study, name: str, workloads: Sequence[str]) -> Iterator
     small = list(_too_small(name, stack))
     yield from small
     # Without faults nothing takes over, and the server stays where it is.
-    heir = survivor_of(stack) if any(is_drill(study, workload) for workload in workloads) else ""
-    yield from _memory(study.nodes, name, stack, (stack.on, heir) if heir else (stack.on,))
+    heirs = survivors_of(stack) if any(is_drill(study, workload) for workload in workloads) else ()
+    yield from _memory(study.nodes, name, stack, heirs)
     for workload in () if small else workloads:
         yield from _overfull(f"workloads.{workload}", study.workloads[workload], name, stack)
 
@@ -58,10 +58,10 @@ def _too_small(name: str, stack: Stack) -> Iterator[Problem]:
             return
 
 
-def _memory(nodes: Mapping[str, NodeSpec], name: str, stack: Stack, hosts: Sequence[str]) -> Iterator[Problem]:
-    for index, layer in enumerate(stack.layers):
+def _memory(nodes: Mapping[str, NodeSpec], name: str, stack: Stack, heirs: Sequence[str]) -> Iterator[Problem]:
+    for index, (layer, roles) in enumerate(zip(stack.layers, roles_of(stack), strict=True)):
         for field, (value, wants) in layer.memory().items() if isinstance(layer, Database) else ():
-            for host in hosts:
+            for host in dict.fromkeys((*roles, *heirs)):
                 if wants > nodes[host].memory:
                     yield (
                         f"stacks.{name}.layers[{index}].{field}",

@@ -12,9 +12,10 @@ from blocklab.model.dsn import Dsn
 from blocklab.model.plan import Argv, Fact, Kind, Port, Run, Step
 from blocklab.model.sample import Parsed, Sample
 from blocklab.model.units import Duration
-from blocklab.model.workload import Command, Way
+from blocklab.model.workload import Checker, Command, Way
 from blocklab.workloads import ledger_output, servers
 from blocklab.workloads.base import Base, version
+from blocklab.workloads.ledger_checker import LedgerChecker
 
 PROGRAM = "blocklab-ledger"
 HISTORY = places.work("blocklab-ledger.tsv")
@@ -82,6 +83,7 @@ class Ledger(Base, frozen=True, tag="ledger"):
     takes: ClassVar[tuple[Kind, ...]] = ("postgresql", "mysql")
     metrics: ClassVar[tuple[str, ...]] = ledger_output.METRICS
     by_tcp: ClassVar[bool] = True
+    checker: ClassVar[Checker] = LedgerChecker()
 
     def problems(self) -> list[tuple[str, str]]:
         """No client's node, counts below 1, times that are no whole seconds."""
