@@ -11,12 +11,12 @@ from pathlib import Path
 import msgspec
 
 from blocklab.errors import ParseError
+from blocklab.formats.fio.report import Job, Output, distribution
 from blocklab.imports import fio_json
 from blocklab.imports.text import Refused, head, refusal, whole
 from blocklab.layers.performance import quantiles
 from blocklab.model.quantiles import at, distance
 from blocklab.model.units import Duration
-from blocklab.workloads.fio_output import Job, Output, distribution
 
 # What a table may have; of the greatest only those that MORE requests took longer than.
 PERCENTS = (1, *range(5, 100, 5), 99, 99.5, 99.9, 99.95, 99.99, 99.995, 99.999)

@@ -9,12 +9,12 @@ from itertools import groupby, pairwise
 from typing import Any
 
 from blocklab.errors import ParseError
+from blocklab.formats.fio import older, report
+from blocklab.formats.fio.report import Job, Output
 from blocklab.imports.found import Found
 from blocklab.imports.text import Refused, Text, refusal
 from blocklab.model.metrics import metric as metric_of
 from blocklab.model.sample import Phase, Sample
-from blocklab.workloads import fio_older, fio_output
-from blocklab.workloads.fio_output import Job, Output
 from blocklab.workloads.fio_shapes import SHAPING
 
 TOOL = LAYER = "fio"
@@ -81,11 +81,11 @@ def _reports(text: Text) -> tuple[list[Output], tuple[str, ...]]:
     lacks: dict[str, None] = {}
 
     def brought(document: Any) -> Any:
-        found, more = fio_older.brought_up(document)
+        found, more = older.brought_up(document)
         lacks.update(dict.fromkeys(more))
         return found
 
-    reports = fio_output.reports({"stdout": (text.text + text.cut).encode()}, brought)
+    reports = report.reports({"stdout": (text.text + text.cut).encode()}, brought)
     _one_run(reports)
     return reports, tuple(lacks)
 
@@ -100,8 +100,8 @@ def _values(output: Output) -> tuple[list[Sample], dict[str, str]]:
             broken[job.jobname] = f"job {job.jobname} ended with error {job.error}"
             continue
         try:
-            found += fio_output.values(job, "", own=False)
-            found += fio_output.completion(job, "")
+            found += report.values(job, "", own=False)
+            found += report.completion(job, "")
         except ParseError as error:
             broken.setdefault(job.jobname, error.message.removeprefix("fio: "))
     return [sample for sample in found if sample.phase not in broken], broken
@@ -109,7 +109,7 @@ def _values(output: Output) -> tuple[list[Sample], dict[str, str]]:
 
 def _contradictions(job: Job) -> Iterator[str]:
     """Rates of a job that are not its I/Os and bytes over its time."""
-    for name in fio_output.DIRECTIONS:
+    for name in report.DIRECTIONS:
         way = getattr(job, name)
         seconds = way.runtime / 1000
         for metric, rate, count in (("IOPS", way.iops, way.total_ios), ("bandwidth", way.bw_bytes, way.io_bytes)):
@@ -133,7 +133,7 @@ def _another(before: Output, after: Output) -> str:
     if before.options != after.options or _options(before) != _options(after):
         return "has other jobs or options than the one before it"
     for old, new in zip(before.jobs, after.jobs, strict=True):
-        counts = [(getattr(old, way).total_ios, getattr(new, way).total_ios) for way in fio_output.DIRECTIONS]
+        counts = [(getattr(old, way).total_ios, getattr(new, way).total_ios) for way in report.DIRECTIONS]
         # A job forgets all that it did before its ramp was over.
         if any(name.startswith("ramp_") for name in {**after.options, **new.options}):
             continue
@@ -230,7 +230,7 @@ def _joined(metric: str, by: dict[str, list[float]]) -> float | None:
 def _phases(output: Output) -> Iterator[Phase]:
     """Each job's time. Of an fio that does not tell, the groups (stonewall) are set one before the other, the last
     one ending when fio printed."""
-    told = [phase for job in output.jobs if (phase := fio_output.phase(job)) is not None]
+    told = [phase for job in output.jobs if (phase := report.phase(job)) is not None]
     if told or not output.timestamp_ms:
         yield from {phase.name: phase for phase in told}.values()
         return

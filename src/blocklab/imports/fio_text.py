@@ -8,13 +8,13 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
+from blocklab.formats.fio.report import DIRECTIONS, PERCENTILES
 from blocklab.imports import clock, fio_blocks, fio_json
 from blocklab.imports.clock import Clock
 from blocklab.imports.fio_blocks import Block, Report, Setup, Way
 from blocklab.imports.found import Found, found_in
 from blocklab.imports.text import Refused, Text, one_run
 from blocklab.model.sample import Phase, Sample
-from blocklab.workloads.fio_output import DIRECTIONS, PERCENTILES
 
 TOOL = LAYER = "fio"
 _MIXED = ("rw", "readwrite", "randrw")

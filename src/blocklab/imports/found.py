@@ -10,11 +10,11 @@ import msgspec
 import numpy as np
 
 from blocklab.errors import ParseError
+from blocklab.formats.stamped import lines as stamped_lines
 from blocklab.imports.clock import Clock
 from blocklab.imports.text import Bad, Text, refusal
 from blocklab.model.sample import Latencies, Parsed, Phase, Sample, Transaction
 from blocklab.model.watched import Watched
-from blocklab.workloads.stamp import lines as stamped_lines
 
 # What fio itself says of its jobs.
 REPORTS = ("fio-json", "fio-text")

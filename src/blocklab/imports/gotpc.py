@@ -11,10 +11,10 @@ from typing import Any, TypeAlias
 
 import msgspec
 
+from blocklab.formats.go_tpc import output
 from blocklab.imports.found import Found, of_one_phase
 from blocklab.imports.text import Bad, Refused, Text, one_run
 from blocklab.model import outside
-from blocklab.workloads import tpcc_output
 
 # [Current] NEW_ORDER - Takes(s): 9.9, Count: 4713, TPM: 28462.0, Sum(ms): 158263.9, Avg(ms): 33.6, 50th(ms): 31.5,
 #   90th(ms): 50.3, 95th(ms): 56.6, 99th(ms): 71.3, 99.9th(ms): 96.5, Max(ms): 130.0
@@ -36,7 +36,7 @@ _SCORE_OF_QUERIES = re.compile(r"^QphH: \d")
 _ENDED = re.compile(r'(?:\d{9,}\.\d{3} )?(?:tpmC: \d|\[\{"efficiency")')
 
 
-class _Timed(tpcc_output.Row, kw_only=True):
+class _Timed(output.Row, kw_only=True):
     """A row as ``workloads.tpcc_output`` reads it, and how long it was counted (s)."""
 
     takes: float = msgspec.field(name="Takes(s)")
@@ -69,7 +69,7 @@ def read(text: Text) -> Found:
         remarks.append("it has no tpmC, as the first versions of go-tpc: that is the TPM of its new orders")
     if queries := sum(_of_queries(line) for line in text.lines):
         remarks.append(f"{queries:,} lines of the queries of CH-benCHmark (Q1 to Q22, QphH) are left out")
-    found = of_one_phase(text, "go-tpc", tpcc_output.read, lambda bad: _stamped(text, bad), remarks)
+    found = of_one_phase(text, "go-tpc", output.read, lambda bad: _stamped(text, bad), remarks)
     if not found.bad:
         return found
     # An interval without one of its rows has too low a rate, and the next one too long a time.

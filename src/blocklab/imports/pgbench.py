@@ -9,13 +9,14 @@ from itertools import pairwise
 from pathlib import Path
 
 from blocklab.errors import ParseError
+from blocklab.formats.logs.summary import Latency, LogSummary, every_second
+from blocklab.formats.pgbench import summary as texts
+from blocklab.formats.pgbench.single import pgbench_log
 from blocklab.imports.found import Found, found_in
 from blocklab.imports.text import Bad, Refused, Text, has_commas, one_run, points, refusal
 from blocklab.model.sample import Latencies, Phase, Sample, Transaction
-from blocklab.workloads import logs, pgbench_output
-from blocklab.workloads.logs import Latency, LogSummary, every_second
 
-TOOL = LAYER = pgbench_output.LAYER
+TOOL = LAYER = texts.LAYER
 # Of a log that lacks a greater part of the transactions than this, the rate is not known.
 LACKING = 0.005
 # A damaged row is a transaction, most likely, but no rate is made of so many guesses.
@@ -25,7 +26,7 @@ MOST_KEPT = 20_000
 FEW_SECONDS, PARTS = 30, 40
 
 # 0 199 2241 0 1175850568 995598     2 0 skipped 0 1412881037 914578 5217     more samples:
-# workloads/logs/pgbench.py
+# formats/pgbench/single.py
 _LOGGED = re.compile(
     r"\d+ \d+ (?:\d+|failed|skipped|serialization|deadlock|other) \d+ [1-9]\d{9} \d{1,6}(?: -?\d+){0,2}"
 )
@@ -89,8 +90,8 @@ def summary(text: Text) -> Found:
         lines = [points(line) if index in said else line for index, line in enumerate(lines)]
     whole = "".join(f"{line}\n" for line in lines).encode()
     try:
-        samples = pgbench_output.summary(whole, b"", "", own=False)
-        samples += pgbench_output.progress(whole, "", 0.0)
+        samples = texts.summary(whole, b"", "", own=False)
+        samples += texts.progress(whole, "", 0.0)
     except ParseError as error:
         raise refusal(error) from error
     times = [sample.time for sample in samples if sample.time is not None]
@@ -125,7 +126,7 @@ def progress(text: Text) -> Found:
             commas = commas or number
             line = points(line)
         try:
-            samples += pgbench_output.progress(f"{line}\n".encode(), "", 0.0)
+            samples += texts.progress(f"{line}\n".encode(), "", 0.0)
         except ParseError:
             bad.append(Bad(number, line))
     rates = [sample for sample in samples if sample.metric == "tps"]
@@ -158,7 +159,7 @@ def log(paths: Sequence[Path]) -> Found:
     Raises ``Refused``.
     """
     try:
-        read = logs.pgbench_log(paths, keep=MOST_KEPT)
+        read = pgbench_log(paths, keep=MOST_KEPT)
     except ParseError as error:
         raise refusal(error) from error
     done = read.latency.get("transaction")

@@ -6,11 +6,11 @@ import re
 from collections.abc import Iterator, Sequence
 from functools import partial
 
+from blocklab.formats.sysbench import output
 from blocklab.imports import sysbench_old
 from blocklab.imports.found import Found, of_one_phase
 from blocklab.imports.text import Bad, Refused, Text, has_commas, one_run, points
 from blocklab.model import outside
-from blocklab.workloads import sysbench_output
 
 # [ 10s ] thds: 4 tps: 37.99 qps: 1151.88 (r/w/o: 883.14/166.80/101.94) lat (ms,95%): 303.33 err/s: 0.00 ...
 _SECOND = re.compile(r"^\[ (\d+)s \] thds: \d+ tps: ")
@@ -70,7 +70,7 @@ def read(text: Text) -> Found:
     for name, pattern in _OTHER_LINES:
         if count := sum(pattern.match(line) is not None for line in lines):
             remarks.append(f"{count:,} {name} are left out")
-    read_own = partial(sysbench_output.read, histogram=False)
+    read_own = partial(output.read, histogram=False)
     return of_one_phase(text, "sysbench", read_own, lambda bad: _stamped(lines, bad), remarks)
 
 

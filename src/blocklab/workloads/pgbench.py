@@ -10,6 +10,7 @@ from typing import ClassVar, Self, TypeAlias
 
 import msgspec
 
+from blocklab.formats.pgbench import summary
 from blocklab.model import places
 from blocklab.model.allowed import NOTHING, NUMBER, Allowed, Shape, entries, words
 from blocklab.model.plan import Argv, Fact, Kind, Port, Put, Run, Step
@@ -17,7 +18,6 @@ from blocklab.model.programs import AS_POSTGRES
 from blocklab.model.sample import Parsed, Phase
 from blocklab.model.units import Duration
 from blocklab.model.workload import Asked, Command
-from blocklab.workloads import pgbench_output
 from blocklab.workloads.base import Stoppable, version
 
 FOLDER = places.work("pgbench")
@@ -136,7 +136,7 @@ class Pgbench(Stoppable, frozen=True, tag="pgbench"):
     ``init-steps``, ``no-vacuum``, ``partitions``, ``partition-method``, ``unlogged-tables``."""
 
     takes: ClassVar[tuple[Kind, ...]] = ("postgresql",)
-    metrics: ClassVar[tuple[str, ...]] = pgbench_output.METRICS
+    metrics: ClassVar[tuple[str, ...]] = summary.METRICS
     rates: ClassVar[tuple[str, ...]] = ("tps",)
     # The alarm by which it ends itself; it has a handler for no other signal.
     ends_on: ClassVar[int] = signal.SIGALRM
@@ -204,7 +204,7 @@ class Pgbench(Stoppable, frozen=True, tag="pgbench"):
 
     def live(self, out: bytes, err: bytes) -> Mapping[str, list[float]]:
         """``tps`` of each second so far."""
-        series = pgbench_output.progress(err[: err.rfind(b"\n") + 1], "", 0.0)
+        series = summary.progress(err[: err.rfind(b"\n") + 1], "", 0.0)
         return {"tps": [each.value for each in series if each.metric == "tps"]}
 
     def prepare(self, port: Port) -> tuple[Step, ...]:
@@ -267,17 +267,17 @@ class Pgbench(Stoppable, frozen=True, tag="pgbench"):
         Raises ``ParseError`` for a summary that is missing or incomplete, or a log that is not one.
         """
         logs = [text for name, text in raw.items() if re.fullmatch(r"log\.\d+(\.\d+)?", name)]
-        transactions = pgbench_output.transactions(logs)
-        samples = pgbench_output.summary(raw["stdout"], raw.get("stderr", b""), host)
+        transactions = summary.transactions(logs)
+        samples = summary.summary(raw["stdout"], raw.get("stderr", b""), host)
         start = min((each.end - each.latency for each in transactions), default=None)
-        series = pgbench_output.progress(raw.get("stderr", b""), host, start)
+        series = summary.progress(raw.get("stderr", b""), host, start)
         if self.transactions is not None and self.clients > 1 and start is not None:
-            through = pgbench_output.first_through(logs)
+            through = summary.first_through(logs)
             transactions = tuple(each for each in transactions if each.end <= through)
             series = [each for each in series if each.time is None or each.time <= through]
-            samples = pgbench_output.until(samples, transactions, start)
+            samples = summary.until(samples, transactions, start)
         if self.log:
-            samples += pgbench_output.percentiles(transactions, host)
+            samples += summary.percentiles(transactions, host)
         times = [each.time for each in series if each.time is not None]
         if transactions and start is not None:
             phases: tuple[Phase, ...] = (Phase("pgbench", start, transactions[-1].end),)

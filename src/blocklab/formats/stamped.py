@@ -1,20 +1,12 @@
-"""The time of each line that a workload prints, for workloads that print none."""
+"""Lines with the time before each, as blocklab's own program ``stamp`` puts it there for tools that print none."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
 
-from blocklab.model.node_programs import program
-from blocklab.model.plan import Argv
-
 # 1795239123.482 [ 1s ] thds: 4 tps: 37.99 qps: 1151.88 (r/w/o: 883.14/166.80/101.94) lat (ms,99%): 303.33 ...
 _LINE = re.compile(r"^(\d{9,}\.\d{3}) (.*)$")
-
-
-def stamped(argv: Argv) -> Argv:
-    """The command, so that its lines have times."""
-    return program("stamp", *argv)
 
 
 def lines(out: bytes) -> Iterator[tuple[float, str]]:

@@ -12,12 +12,12 @@ from typing import Any
 import msgspec
 
 from blocklab.errors import ParseError
+from blocklab.formats.rates import each_second
 from blocklab.model import outside
 from blocklab.model.metrics import each_of
 from blocklab.model.metrics import metric as metric_of
 from blocklab.model.quantiles import Table
 from blocklab.model.sample import Histogram, Parsed, Phase, Sample
-from blocklab.workloads.base import seconds_of
 
 DIRECTIONS = ("read", "write", "trim")
 PERCENTILES = (50.0, 95.0, 99.0, 99.9)
@@ -189,7 +189,7 @@ def so_far(out: bytes) -> dict[str, list[float]]:
         while steps and steps[-1][0] < _WHOLE:
             steps.pop()
         if any(count for _, count in points):
-            rates[f"{way}.iops"] = seconds_of(steps)
+            rates[f"{way}.iops"] = each_second(steps)
     return rates
 
 

@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from blocklab.errors import ParseError
+from blocklab.formats.stamped import lines
 from blocklab.model.sample import Parsed, Phase, Sample
-from blocklab.workloads.stamp import lines
 
 LAYER = "sysbench"
 PERCENTILES = (50, 95, 99)

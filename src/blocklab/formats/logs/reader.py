@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import BinaryIO
 
 from blocklab.errors import ParseError, Unreadable
+from blocklab.formats.logs.columns import Lines, keep_freed_memory, lines_of
+from blocklab.formats.logs.summary import BadLine
 from blocklab.model import outside
-from blocklab.workloads.logs.columns import Lines, keep_freed_memory, lines_of
-from blocklab.workloads.logs.summary import BadLine
 
 # Larger ones take more memory and no less time, smaller ones more calls for each row.
 BLOCK = 1 << 20

@@ -9,11 +9,11 @@ from typing import TypeVar
 import msgspec
 
 from blocklab.errors import ParseError, Unreadable
+from blocklab.formats.rates import each_second
+from blocklab.formats.stamped import lines
 from blocklab.model import outside
 from blocklab.model.metrics import each_of
 from blocklab.model.sample import Parsed, Phase, Sample
-from blocklab.workloads.base import seconds_of
-from blocklab.workloads.stamp import lines
 
 T = TypeVar("T")
 
@@ -97,7 +97,7 @@ def so_far(out: bytes) -> list[float]:
 
     A last line cut in the middle is left out. Raises ``ParseError``.
     """
-    return seconds_of(_steps(_Output(out[: out.rfind(b"\n") + 1])))
+    return each_second(_steps(_Output(out[: out.rfind(b"\n") + 1])))
 
 
 def read(raw: Mapping[str, bytes], host: str, *, timed: bool = False, thinks: bool = False) -> Parsed:

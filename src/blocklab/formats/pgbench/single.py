@@ -10,10 +10,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from blocklab.workloads.logs.columns import Lines
-from blocklab.workloads.logs.reader import Reader
-from blocklab.workloads.logs.summary import LogSummary, Numbered
-from blocklab.workloads.logs.tally import Tally, grouped
+from blocklab.formats.logs.columns import Lines
+from blocklab.formats.logs.reader import Reader
+from blocklab.formats.logs.summary import LogSummary, Numbered
+from blocklab.formats.logs.tally import Tally, grouped
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]

@@ -1,0 +1,1 @@
+"""What tools print: one reader a tool, text in, a typed table with units and times out."""
