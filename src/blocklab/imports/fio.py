@@ -12,7 +12,7 @@ from statistics import median
 import msgspec
 
 from blocklab.errors import ParseError
-from blocklab.formats.fio import report
+from blocklab.formats.fio import averaged
 from blocklab.formats.fio.single import fio_log
 from blocklab.formats.logs.summary import Latency, every_second
 from blocklab.imports.found import Found
@@ -128,8 +128,8 @@ def _averaged(paths: Sequence[Path], kind: str, phase: str) -> Found:
 def _series(clones: Sequence[bytes], kind: str, phase: str) -> Iterator[Sample]:
     """The time series, and of a rate the mean; that of a latency only ``weighted`` tells."""
     of = "lat" if kind in ("clat", "slat") else kind
-    metric, divisor, unit = report.SERIES[of]
-    rows = report.series(clones, mean=of == "lat")
+    metric, divisor, unit = averaged.SERIES[of]
+    rows = averaged.series(clones, mean=of == "lat")
     for way, mine in groupby(sorted(rows), key=lambda row: row[0]):
         points = [(time, value / divisor) for _, time, value in mine]
         name = f"{way}.{metric.replace('latency', kind) if kind in ('clat', 'slat') else metric}"

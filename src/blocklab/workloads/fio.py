@@ -12,14 +12,14 @@ from typing import ClassVar, Self
 import msgspec
 
 from blocklab.errors import ParseError
-from blocklab.formats.fio import report
+from blocklab.formats.fio import averaged, report
 from blocklab.model import places
 from blocklab.model.knobs import Question, Table
 from blocklab.model.plan import Fact, Kind, Port, Put, Run, Step
 from blocklab.model.sample import Parsed, Sample
 from blocklab.model.units import Size
 from blocklab.model.workload import Command
-from blocklab.workloads import fio_jobs, fio_options, fio_shapes
+from blocklab.workloads import fio_jobs, fio_measured, fio_options, fio_shapes
 from blocklab.workloads.base import Stoppable, no_target_yet, target, version
 from blocklab.workloads.fio_jobs import JobValue
 
@@ -190,7 +190,7 @@ class Fio(Stoppable, frozen=True, tag="fio"):
 
     def steady(self, parsed: Parsed) -> Parsed:
         """IOPS and bandwidth without the first second."""
-        return report.without_start(parsed)
+        return fio_measured.without_start(parsed)
 
     def _option_problems(self) -> Iterator[tuple[str, str]]:
         if self.size is None:
@@ -283,7 +283,7 @@ class Fio(Stoppable, frozen=True, tag="fio"):
         """The whole job file for a target (a file's or a device's path); ``more``: options of every job."""
         # fio takes ":" between two file names
         head = "; made by blocklab\n[global]\nfilename=" + where.replace(":", "\\:") + "\n" + self._head()
-        ours = {**report.OURS, **more}
+        ours = {**fio_measured.OURS, **more}
         extra = {}
         for number, section in enumerate(self.sections()):
             extra[section.name] = [f"{option}={value or f'{FOLDER}/{number}'}" for option, value in ours.items()]
@@ -350,7 +350,7 @@ class Fio(Stoppable, frozen=True, tag="fio"):
     def command(self, port: Port) -> Command:
         """fio itself; it leaves three logs for each phase, in the order of the sections."""
         listed = self.sections()
-        logs = (f"*_{kind}.log" for kind in report.LOGS)
+        logs = (f"*_{kind}.log" for kind in averaged.LOGS)
         argv = ("env", "LC_ALL=C", "fio", "--output-format=json+", "--eta=never", JOBFILE)
         longest = sum(fio_jobs.longest(section.options) for section in listed) + _SPARE
         return Command(port.host, argv, longest, tuple(f"{FOLDER}/{log}" for log in logs))
@@ -376,8 +376,8 @@ class Fio(Stoppable, frozen=True, tag="fio"):
             phase = report.phase(jobs[name])
             phases += [phase] if phase else []
             samples += report.values(jobs[name], host)
-            for kind in report.LOGS:
-                samples += report.series_samples(kind, raw.get(f"{number}_{kind}.log", b""), host, name, phase)
+            for kind in averaged.LOGS:
+                samples += averaged.samples(kind, raw.get(f"{number}_{kind}.log", b""), host, name, phase)
         histograms = tuple(each for name in names for each in report.histograms(jobs[name], host))
         return Parsed(tuple(samples), tuple(phases), histograms=histograms)
 

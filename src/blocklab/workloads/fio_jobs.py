@@ -12,8 +12,8 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from blocklab.formats.fio import report
 from blocklab.workloads.fio_allowed import ALLOWED, REPORTS
+from blocklab.workloads.fio_measured import OURS
 
 JobValue: TypeAlias = str | int | float | bool
 
@@ -69,7 +69,7 @@ def option_problem(option: str, value: JobValue) -> str | None:
 def report_problem(option: str) -> str | None:
     """Why this option is refused in a study. In a job file that people have it may stand: it has no effect
     there."""
-    return f"{option}: refused: {REPORTS}" if option in report.OURS else None
+    return f"{option}: refused: {REPORTS}" if option in OURS else None
 
 
 def unit_problem(option: str, value: JobValue) -> str | None:
@@ -141,7 +141,7 @@ def instrument(text: str, extra: Mapping[str, Iterable[str]]) -> str:
         if _bare(line).startswith("["):
             out += extra.get(current, ())
             current = _bare(line)[1:-1]
-        if _bare(line).partition("=")[0].strip() not in report.OURS:
+        if _bare(line).partition("=")[0].strip() not in OURS:
             out.append(line)
     return "\n".join(out[:-1]) + "\n"
 
