@@ -3,17 +3,21 @@ https://www.postgresql.org/docs/17/pgbench.html#id-1.9.4.11.9.7"""
 
 from __future__ import annotations
 
+import io
 import re
+import sys
 from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
+from blocklab.errors import ParseError
 from blocklab.formats.logs.columns import Lines
 from blocklab.formats.logs.reader import Reader
 from blocklab.formats.logs.summary import LogSummary, Numbered
 from blocklab.formats.logs.tally import Tally, grouped
+from blocklab.model.sample import Transaction
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -132,3 +136,26 @@ def pgbench_log(paths: Iterable[str | Path], *, keep: int = 0) -> LogSummary:
         dict(log.left_out), log.bad, log.first_bad, tuple(log.remarks),
         log.start, log.end, log.done(), log.clients(),
     )  # fmt: skip
+
+
+def transactions(logs: Iterable[bytes]) -> tuple[Transaction, ...]:
+    """The transactions of whole logs (one for each thread), by their ends; failed and skipped ones are left out,
+    and so is a last line that was cut. Raises ``ParseError`` for any other line that is no transaction."""
+    log = _Pgbench(sys.maxsize)
+    log.mixed = True
+    for text in logs:
+        log.add(io.BytesIO(text[: text.rfind(b"\n") + 1]))
+    if log.first_bad is not None:
+        raise ParseError("pgbench", "a line of its log is not a transaction", log.first_bad.text)
+    return tuple(Transaction(*each) for each in log.done())
+
+
+def first_through(logs: Iterable[bytes]) -> float:
+    """When the first of the clients had its last transaction (seconds since the epoch), by logs as
+    ``transactions`` takes them. Each client does the same number, so from then on fewer and fewer are at work."""
+    last: dict[bytes, float] = {}
+    for log in logs:
+        for line in log.split(b"\n")[:-1]:
+            fields = line.split(b" ", 6)
+            last[fields[0]] = int(fields[4]) + int(fields[5]) / 1e6
+    return min(last.values())

@@ -1,16 +1,11 @@
-"""What pgbench prints (a summary, progress lines) and logs (a line for each transaction), as samples."""
+"""What pgbench prints: a summary, and progress lines (``-P``)."""
 
 from __future__ import annotations
 
-import math
 import re
-import statistics
-from collections.abc import Iterable, Sequence
-
-import msgspec
 
 from blocklab.errors import ParseError
-from blocklab.model.sample import Sample, Transaction
+from blocklab.model.sample import Sample
 
 LAYER = "pgbench"
 
@@ -56,8 +51,6 @@ _PROGRESS = re.compile(
 )
 # Relative times are below this, those since the epoch above it.
 _EPOCH = 1e9
-
-_FAILURES = {b"failed", b"skipped", b"serialization", b"deadlock", b"other"}
 
 
 def summary(out: bytes, err: bytes, host: str, *, own: bool = True) -> list[Sample]:
@@ -105,69 +98,3 @@ def progress(err: bytes, host: str, start: float | None) -> list[Sample]:
         if tps and latency is not None:
             samples.append(Sample("latency.mean", float(latency) / 1e3, "s", LAYER, host, time=time))
     return samples
-
-
-def transactions(logs: Iterable[bytes]) -> tuple[Transaction, ...]:
-    """The transactions of all log files, by their ends; failed and skipped ones are left out.
-
-    A line is ``client transaction time script epoch microseconds [lag] [retries]``, e.g.
-    ``0 1 9989 0 1795232994 315096``; ``time`` is in microseconds or one of ``failed``, ``skipped``,
-    ``serialization``, ``deadlock``. A last line cut in the middle is dropped. Raises ``ParseError``.
-    """
-    found: list[Transaction] = []
-    for log in logs:
-        lines = log.split(b"\n")
-        # The piece after the last newline: empty, or a line that was cut (its last number may lack digits).
-        lines.pop()
-        for line in lines:
-            try:
-                fields = line.split(b" ", 6)
-                latency = int(fields[2])
-                end = (int(fields[4]) * 1_000_000 + int(fields[5])) / 1e6
-            except (ValueError, IndexError) as error:
-                if len(fields) >= 6 and fields[2] in _FAILURES:
-                    continue
-                text = line.decode(errors="replace")
-                raise ParseError("pgbench", "a line of its log is not a transaction", text) from error
-            if latency < 0 or end < _EPOCH:
-                text = line.decode(errors="replace")
-                raise ParseError("pgbench", "a line of its log has no valid time", text)
-            found.append(Transaction(end, latency / 1e6))
-    found.sort(key=lambda each: each.end)
-    return tuple(found)
-
-
-def first_through(logs: Iterable[bytes]) -> float:
-    """When the first of the clients had its last transaction (seconds since the epoch), by logs as
-    ``transactions`` takes them. Each client does the same number, so from then on fewer and fewer are at work."""
-    last: dict[bytes, float] = {}
-    for log in logs:
-        for line in log.split(b"\n")[:-1]:
-            fields = line.split(b" ", 6)
-            last[fields[0]] = int(fields[4]) + int(fields[5]) / 1e6
-    return min(last.values())
-
-
-def until(samples: Sequence[Sample], done: Sequence[Transaction], start: float) -> list[Sample]:
-    """A summary with the rate and the latencies of those that are ``done`` alone, of which the first began at
-    ``start``; counts stay those of the whole run."""
-    times = [each.latency for each in done]
-    known = {
-        "tps": len(done) / (done[-1].end - start), "latency.mean": statistics.fmean(times),
-        "latency.stddev": statistics.pstdev(times),
-    }  # fmt: skip
-    return [msgspec.structs.replace(each, value=known.get(each.metric, each.value)) for each in samples]
-
-
-def percentiles(done: Sequence[Transaction], host: str) -> list[Sample]:
-    """``latency.p50|p95|p99|max`` (s), each the latency of a transaction (nearest rank). Raises ``ParseError``."""
-    if not done:
-        raise ParseError(
-            "pgbench", "no transaction in its log", hint="was the log fetched? set log: false without"
-        )
-    ordered = sorted(each.latency for each in done)
-    ranks = {"p50": 0.5, "p95": 0.95, "p99": 0.99, "max": 1.0}
-    return [
-        Sample(f"latency.{name}", ordered[math.ceil(len(ordered) * rank) - 1], "s", LAYER, host)
-        for name, rank in ranks.items()
-    ]
