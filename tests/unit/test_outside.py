@@ -12,8 +12,8 @@ import pytest
 from ruamel.yaml import YAML
 
 from blocklab.errors import ParseError, StoreError, StudyError, Unreadable
+from blocklab.formats.text import Refused, digest
 from blocklab.imports import kinds
-from blocklab.imports.text import Refused, digest
 from blocklab.model import outside
 from blocklab.sites.ssh import hosts
 from blocklab.store.folder import StudyFolder

@@ -12,9 +12,9 @@ from statistics import median
 import msgspec
 
 from blocklab.errors import ParseError
-from blocklab.imports.found import Found
+from blocklab.formats.found import Found
+from blocklab.formats.text import Bad, Refused, head, refusal, whole
 from blocklab.imports.pgbench import latency_values
-from blocklab.imports.text import Bad, Refused, head, refusal, whole
 from blocklab.model.metrics import metric as metric_of
 from blocklab.model.sample import Phase, Sample
 from blocklab.workloads import fio_output, logs

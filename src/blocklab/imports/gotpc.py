@@ -11,8 +11,9 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from blocklab.imports.found import Found, of_one_phase
-from blocklab.imports.text import Bad, Refused, Text, one_run
+from blocklab.formats.found import Found
+from blocklab.formats.text import Bad, Refused, Text, one_run
+from blocklab.imports.one_phase import of_one_phase
 from blocklab.model import outside
 from blocklab.workloads import tpcc_output
 

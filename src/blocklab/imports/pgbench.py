@@ -9,8 +9,8 @@ from itertools import pairwise
 from pathlib import Path
 
 from blocklab.errors import ParseError
-from blocklab.imports.found import Found, found_in
-from blocklab.imports.text import Bad, Refused, Text, has_commas, one_run, points, refusal
+from blocklab.formats.found import Found, found_in
+from blocklab.formats.text import Bad, Refused, Text, has_commas, one_run, points, refusal
 from blocklab.model.sample import Latencies, Phase, Sample, Transaction
 from blocklab.workloads import logs, pgbench_output
 from blocklab.workloads.logs import Latency, LogSummary, every_second

@@ -6,9 +6,10 @@ import re
 from collections.abc import Iterator, Sequence
 from functools import partial
 
+from blocklab.formats.found import Found
+from blocklab.formats.text import Bad, Refused, Text, has_commas, one_run, points
 from blocklab.imports import sysbench_old
-from blocklab.imports.found import Found, of_one_phase
-from blocklab.imports.text import Bad, Refused, Text, has_commas, one_run, points
+from blocklab.imports.one_phase import of_one_phase
 from blocklab.model import outside
 from blocklab.workloads import sysbench_output
 
