@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from blocklab import imports
+from blocklab.formats.found import Found, in_columns
 from blocklab.imports import Imported, ImportFile, Options
-from blocklab.imports.found import Found, in_columns
 from blocklab.model.sample import Sample
 from blocklab.model.watched import Watched
 from blocklab.store.folder import StudyFolder

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from hypothesis import strategies as st
 
-from blocklab.imports.text import Text
+from blocklab.formats.text import Text
 
 
 def text_of(path: Path) -> Text:

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from blocklab.formats.clock import stamp
+from blocklab.formats.found import Found
+from blocklab.formats.text import Refused
 from blocklab.imports import Options, identity, kinds, minimal, take
-from blocklab.imports.clock import stamp
 from blocklab.imports.device_names import named
-from blocklab.imports.found import Found
-from blocklab.imports.text import Refused
 from blocklab.report.imported import span
 from blocklab.sizing.gather import Asked, gather
 from blocklab.sizing.need import Need, need

@@ -14,9 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from blocklab.errors import StudyError
+from blocklab.formats.found import Found
+from blocklab.formats.text import Refused
 from blocklab.imports import fio, kinds
-from blocklab.imports.found import Found
-from blocklab.imports.text import Refused
 from tests.unit.import_checks import samples
 from tests.unit.import_kinds import Sample, every_kind
 

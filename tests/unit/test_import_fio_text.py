@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from blocklab.formats.found import Found
+from blocklab.formats.text import Refused
 from blocklab.imports import kinds
-from blocklab.imports.found import Found
-from blocklab.imports.text import Refused
 from tests.unit.golden import FOLDER
 
 TEXTS = FOLDER / "import/fio"

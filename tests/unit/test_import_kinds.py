@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 
 from blocklab.errors import StudyError
+from blocklab.formats.clock import resolve
+from blocklab.formats.found import Found
+from blocklab.formats.text import Refused, digest
 from blocklab.imports import kinds
-from blocklab.imports.clock import resolve
-from blocklab.imports.found import Found
-from blocklab.imports.text import Refused, digest
 from tests.unit.golden import FOLDER
 from tests.unit.import_checks import samples
 from tests.unit.import_samples import BANNER, DSTAT, JDBC_TPCC, NEW, NEW_ROW, SUMMARY, unstamped

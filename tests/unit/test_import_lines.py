@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from blocklab.errors import StudyError
+from blocklab.formats.found import Found
+from blocklab.formats.text import Refused
 from blocklab.imports import Imported, Options, kinds, minimal
-from blocklab.imports.found import Found
-from blocklab.imports.text import Refused
 from blocklab.report.imported import span
 from blocklab.stats.analysis import analyse
 from blocklab.store.folder import StudyFolder

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from blocklab.formats.clock import resolve
+from blocklab.formats.found import Found
+from blocklab.formats.text import Refused
 from blocklab.imports import kinds
-from blocklab.imports.clock import resolve
-from blocklab.imports.found import Found
-from blocklab.imports.text import Refused
 from tests.unit.import_checks import samples
 from tests.unit.import_kinds import GOLDEN, every_kind, old_go_tpc
 

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from blocklab.formats.found import Found
+from blocklab.formats.text import Refused
 from blocklab.imports import kinds, minimal
-from blocklab.imports.found import Found
 from blocklab.imports.importing import Options
-from blocklab.imports.text import Refused
 from blocklab.stats.analysis import Analysis, analyse
 from blocklab.stats.findings import findings
 from blocklab.stats.sentences import answer

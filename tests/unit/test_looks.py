@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from blocklab.imports import kinds, looks
-from blocklab.imports.text import Refused
+from blocklab.formats import looks
+from blocklab.formats.text import Refused
+from blocklab.imports import kinds
 from tests.unit.import_kinds import GOLDEN, every_kind
 
 TEXTS = {

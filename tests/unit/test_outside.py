@@ -14,8 +14,8 @@ from ruamel.yaml import YAML
 from blocklab.errors import ParseError, StoreError, StudyError, Unreadable
 from blocklab.formats.fio.report import decode
 from blocklab.formats.fio.single import fio_log
+from blocklab.formats.text import Refused, digest
 from blocklab.imports import kinds
-from blocklab.imports.text import Refused, digest
 from blocklab.model import outside
 from blocklab.sites.ssh import hosts
 from blocklab.store.folder import StudyFolder

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from blocklab.errors import StudyError
+from blocklab.formats.text import Refused
 from blocklab.imports import kinds
-from blocklab.imports.text import Refused
 from blocklab.sizing import kinds as statistics
 from blocklab.sizing.readers.base import Reading
 from tests.unit.import_kinds import every_kind

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from blocklab.errors import StudyError
-from blocklab.imports.text import Refused, Text
+from blocklab.formats.text import Refused, Text
 from blocklab.sizing.readers import cloudwatch, cloudwatch_files
 from blocklab.sizing.readers.base import Reading
 from blocklab.sizing.series import Found, Series

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from blocklab.errors import StudyError
+from blocklab.formats.text import Refused, Text
 from blocklab.imports import device_names
-from blocklab.imports.text import Refused, Text
 from blocklab.sizing import devices
 from blocklab.sizing.readers import diskstats, iostat
 from blocklab.sizing.readers.base import Reading

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from blocklab.errors import StudyError
-from blocklab.imports.text import head
+from blocklab.formats.text import head
 from blocklab.sizing import kinds
 from blocklab.sizing.gather import Asked, gather
 from blocklab.sizing.need import Options, need

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from blocklab.errors import StudyError
-from blocklab.imports.text import Refused, Text, whole
+from blocklab.formats.text import Refused, Text, whole
 from blocklab.probes import counters
 from blocklab.sizing.readers import innodb, mysql_model, mysql_status
 from blocklab.sizing.readers.base import Reading

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from blocklab.imports.text import Refused, Text, head, whole
+from blocklab.formats.text import Refused, Text, head, whole
 from blocklab.sizing.readers.base import Reading
 from blocklab.sizing.readers.oracle import KINDS
 from blocklab.sizing.readers.oracle_tables import Numbers, Row, moment, month

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from blocklab.errors import StudyError
-from blocklab.imports.text import Refused, Text, head, whole
+from blocklab.formats.text import Refused, Text, head, whole
 from blocklab.sizing.readers import postgres
 from blocklab.sizing.readers.base import Reading
 from blocklab.sizing.series import Found, Snapshot, Trust

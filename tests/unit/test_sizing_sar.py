@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from blocklab.errors import StudyError
-from blocklab.imports.text import Refused, Text
+from blocklab.formats.text import Refused, Text
 from blocklab.sizing import devices
 from blocklab.sizing.readers import iostat, sadf, sar
 from blocklab.sizing.readers.base import Reading

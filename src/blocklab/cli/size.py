@@ -13,7 +13,7 @@ import typer
 from blocklab.cli.imports import FirstReport, zone_of
 from blocklab.cli.pages import page_file
 from blocklab.errors import StoreError, StudyError
-from blocklab.imports.clock import ORDERS
+from blocklab.formats.clock import ORDERS
 from blocklab.model.terminal import Console, echo, echo_json
 from blocklab.model.units import Duration, Share, Size
 from blocklab.sizing.choice import Candidate, Misfit, Options

@@ -8,8 +8,8 @@ import statistics
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 
-from blocklab.imports.found import Found
-from blocklab.imports.text import Text
+from blocklab.formats.found import Found
+from blocklab.formats.text import Text
 from blocklab.model.metrics import metric as metric_of
 from blocklab.model.sample import Sample
 

@@ -11,9 +11,10 @@ import msgspec
 import numpy as np
 
 from blocklab.errors import StudyError
+from blocklab.formats.clock import DAY
+from blocklab.formats.found import Found
 from blocklab.imports import fio_json
-from blocklab.imports.clock import DAY
-from blocklab.imports.found import REPORTS, Found
+from blocklab.imports.fio_json import REPORTS
 from blocklab.imports.study import short, workload_name
 from blocklab.imports.timeline import Line, cpus_alone, devices, line_of, phases_of
 from blocklab.model.metrics import metric as metric_of

@@ -15,9 +15,10 @@ import msgspec
 import numpy as np
 
 from blocklab.errors import StudyError
-from blocklab.imports import clock, phases
+from blocklab.formats import clock
+from blocklab.formats.found import Found
+from blocklab.imports import phases
 from blocklab.imports.collect import Given
-from blocklab.imports.found import Found
 from blocklab.imports.study import ImportedStack, workload_name
 from blocklab.imports.timeline import device_of, series_of
 from blocklab.model.sample import Phase, Sample

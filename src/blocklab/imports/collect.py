@@ -10,11 +10,12 @@ import msgspec
 import numpy as np
 
 from blocklab.errors import StudyError
-from blocklab.imports import clock, fio, kinds
+from blocklab.formats import clock
+from blocklab.formats.found import Found
+from blocklab.formats.text import Refused, digest
+from blocklab.imports import fio, kinds
 from blocklab.imports.assemble import Piece
-from blocklab.imports.found import Found
 from blocklab.imports.study import name_of
-from blocklab.imports.text import Refused, digest
 from blocklab.model.sample import Phase, Sample
 from blocklab.store.imported import ImportedFile
 

@@ -12,8 +12,8 @@ import msgspec
 
 from blocklab.errors import ParseError
 from blocklab.formats.fio.report import Job, Output, distribution
+from blocklab.formats.text import Refused, head, refusal, whole
 from blocklab.imports import fio_json
-from blocklab.imports.text import Refused, head, refusal, whole
 from blocklab.layers.performance import quantiles
 from blocklab.model.quantiles import at, distance
 from blocklab.model.units import Duration

@@ -9,9 +9,9 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC
 from itertools import zip_longest
 
-from blocklab.imports.clock import Clock, Numbers, Stamp, resolve, stamp
-from blocklab.imports.found import Found, found_in
-from blocklab.imports.text import Bad, Refused, Text
+from blocklab.formats.clock import Clock, Numbers, Stamp, resolve, stamp
+from blocklab.formats.found import Found, found_in
+from blocklab.formats.text import Bad, Refused, Text
 from blocklab.model.sample import Sample
 
 # ----system---- ----total-usage---- -dsk/total- -net/total- ---paging-- ---system--      (dstat 0.7.4)

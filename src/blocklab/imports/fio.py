@@ -14,10 +14,10 @@ import msgspec
 from blocklab.errors import ParseError
 from blocklab.formats.fio import averaged
 from blocklab.formats.fio.single import fio_log
+from blocklab.formats.found import Found
 from blocklab.formats.logs.summary import Latency, every_second
-from blocklab.imports.found import Found
+from blocklab.formats.text import Bad, Refused, head, refusal, whole
 from blocklab.imports.pgbench import latency_values
-from blocklab.imports.text import Bad, Refused, head, refusal, whole
 from blocklab.model.metrics import metric as metric_of
 from blocklab.model.sample import Phase, Sample
 

@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from blocklab.imports.text import Bad
+from blocklab.formats.text import Bad
 from blocklab.model.sample import Sample
 
 Row: TypeAlias = Callable[[str, float, str], Sample]

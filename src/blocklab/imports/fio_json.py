@@ -11,11 +11,14 @@ from typing import Any
 from blocklab.errors import ParseError
 from blocklab.formats.fio import older, report
 from blocklab.formats.fio.report import Job, Output
-from blocklab.imports.found import Found
-from blocklab.imports.text import Refused, Text, refusal
+from blocklab.formats.found import Found
+from blocklab.formats.text import Refused, Text, refusal
 from blocklab.model.metrics import metric as metric_of
 from blocklab.model.sample import Phase, Sample
 from blocklab.workloads.fio_shapes import SHAPING
+
+REPORTS = ("fio-json", "fio-text")
+"""The kinds in which fio itself tells of its jobs."""
 
 TOOL = LAYER = "fio"
 # {

@@ -8,12 +8,13 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
+from blocklab.formats import clock
+from blocklab.formats.clock import Clock
 from blocklab.formats.fio.report import DIRECTIONS, PERCENTILES
-from blocklab.imports import clock, fio_blocks, fio_json
-from blocklab.imports.clock import Clock
+from blocklab.formats.found import Found, found_in
+from blocklab.formats.text import Refused, Text, one_run
+from blocklab.imports import fio_blocks, fio_json
 from blocklab.imports.fio_blocks import Block, Report, Setup, Way
-from blocklab.imports.found import Found, found_in
-from blocklab.imports.text import Refused, Text, one_run
 from blocklab.model.sample import Phase, Sample
 
 TOOL = LAYER = "fio"

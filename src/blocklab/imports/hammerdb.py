@@ -6,10 +6,10 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 
-from blocklab.imports.clock import Clock, Stamp, stamp
-from blocklab.imports.found import Found, found_in
-from blocklab.imports.json_documents import number
-from blocklab.imports.text import Bad, Refused, Text, one_run
+from blocklab.formats.clock import Clock, Stamp, stamp
+from blocklab.formats.found import Found, found_in
+from blocklab.formats.json_documents import number
+from blocklab.formats.text import Bad, Refused, Text, one_run
 from blocklab.model import outside
 from blocklab.model.sample import Phase, Sample
 

@@ -9,13 +9,13 @@ from functools import cached_property
 
 import msgspec
 
-from blocklab.imports.clock import Clock, Numbers, Stamp, banner_day, stamp
+from blocklab.formats.clock import Clock, Numbers, Stamp, banner_day, stamp
+from blocklab.formats.found import Found, found_in
+from blocklab.formats.text import Bad, Refused, Text, has_commas, points
 from blocklab.imports.cpu import CPU, is_whole, shares_of
 from blocklab.imports.device_names import named
-from blocklab.imports.found import Found, found_in
 from blocklab.imports.iostat_columns import BY_COUNT, Meaning, put_right, without_header
 from blocklab.imports.iostat_report import ONLY, First, Row, Run, first
-from blocklab.imports.text import Bad, Refused, Text, has_commas, points
 from blocklab.imports.watched import Collector, Form, from_the_first, plain, rows_of, twice
 
 # Linux 5.4.0-1045-aws (ip-10-0-0-1) 	08/11/2020 	_x86_64_	(2 CPU)

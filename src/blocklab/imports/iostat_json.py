@@ -7,15 +7,15 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from blocklab.errors import ParseError
+from blocklab.formats.clock import Clock, Stamp, stamp
+from blocklab.formats.found import Found
+from blocklab.formats.text import Bad, Refused, Text
 from blocklab.imports import sadf
-from blocklab.imports.clock import Clock, Stamp, stamp
 from blocklab.imports.cpu import CPU, is_whole, shares_of
 from blocklab.imports.device_names import named
-from blocklab.imports.found import Found
 from blocklab.imports.iostat import untimed
 from blocklab.imports.iostat_columns import Meaning, put_right
 from blocklab.imports.iostat_report import ONLY, Row, Run, first
-from blocklab.imports.text import Bad, Refused, Text
 from blocklab.imports.watched import Collector, Rates, from_the_first, rows_of, twice
 from blocklab.model import outside
 

@@ -10,7 +10,7 @@ from typing import Literal
 
 import msgspec
 
-from blocklab.imports.clock import DAY, Stamp
+from blocklab.formats.clock import DAY, Stamp
 
 First = Literal["", "boot", "interval"]
 """What the first report of a run is; empty where nothing tells."""

@@ -9,9 +9,9 @@ from datetime import datetime, timedelta
 
 import msgspec
 
-from blocklab.imports.clock import Clock, Stamp, stamp
-from blocklab.imports.found import Found, found_in
-from blocklab.imports.text import Bad, Refused, Text
+from blocklab.formats.clock import Clock, Stamp, stamp
+from blocklab.formats.found import Found, found_in
+from blocklab.formats.text import Bad, Refused, Text
 from blocklab.model.sample import Phase, Sample
 
 LAYER = "jdbcrunner"

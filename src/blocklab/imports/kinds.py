@@ -8,6 +8,13 @@ from pathlib import Path
 import msgspec
 
 from blocklab.errors import StudyError
+from blocklab.formats import looks
+from blocklab.formats.found import Found, in_columns
+from blocklab.formats.lines import completed, prefix_of, prefixes, stripped, without
+from blocklab.formats.prefix import seen
+from blocklab.formats.prefix_times import anchored
+from blocklab.formats.streaming import streamed
+from blocklab.formats.text import Refused, Text, head, whole, with_numbers
 from blocklab.imports import (
     dstat,
     fio,
@@ -18,7 +25,6 @@ from blocklab.imports import (
     iostat,
     iostat_json,
     jdbcrunner,
-    looks,
     pgbench,
     sadf,
     sar,
@@ -26,12 +32,6 @@ from blocklab.imports import (
     vmstat,
 )
 from blocklab.imports.agree import contradictions
-from blocklab.imports.found import Found, in_columns
-from blocklab.imports.lines import completed, prefix_of, prefixes, stripped, without
-from blocklab.imports.prefix import seen
-from blocklab.imports.prefix_times import anchored
-from blocklab.imports.streaming import streamed
-from blocklab.imports.text import Refused, Text, head, whole, with_numbers
 
 
 class Kind(msgspec.Struct, frozen=True):

@@ -9,9 +9,10 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
+from blocklab.formats.found import Found
 from blocklab.imports import fio, fio_json
 from blocklab.imports.collect import Given
-from blocklab.imports.found import REPORTS, Found
+from blocklab.imports.fio_json import REPORTS
 from blocklab.imports.study import name_of
 from blocklab.workloads import fio_shapes
 from blocklab.workloads.fio_shapes import UNSET

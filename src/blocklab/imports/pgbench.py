@@ -9,11 +9,11 @@ from itertools import pairwise
 from pathlib import Path
 
 from blocklab.errors import ParseError
+from blocklab.formats.found import Found, found_in
 from blocklab.formats.logs.summary import Latency, LogSummary, every_second
 from blocklab.formats.pgbench import summary as texts
 from blocklab.formats.pgbench.single import pgbench_log
-from blocklab.imports.found import Found, found_in
-from blocklab.imports.text import Bad, Refused, Text, has_commas, one_run, points, refusal
+from blocklab.formats.text import Bad, Refused, Text, has_commas, one_run, points, refusal
 from blocklab.model.sample import Latencies, Phase, Sample, Transaction
 
 TOOL = LAYER = texts.LAYER

@@ -11,13 +11,13 @@ from typing import Any
 
 import msgspec
 
+from blocklab.formats.clock import Clock, Stamp, stamp
+from blocklab.formats.found import Found, found_in
+from blocklab.formats.json_documents import can_be, decimals, line_at, number, objects
+from blocklab.formats.text import Bad, Refused, Text
 from blocklab.imports import sar
-from blocklab.imports.clock import Clock, Stamp, stamp
 from blocklab.imports.cpu import is_known, is_whole
-from blocklab.imports.found import Found, found_in
 from blocklab.imports.iostat_columns import put_right
-from blocklab.imports.json_documents import can_be, decimals, line_at, number, objects
-from blocklab.imports.text import Bad, Refused, Text
 from blocklab.imports.watched import Collector, twice
 from blocklab.model.watched import Watched
 

@@ -12,13 +12,13 @@ from collections.abc import Iterator, Sequence
 import msgspec
 import numpy as np
 
-from blocklab.imports.clock import DAY, Clock, Numbers, Stamp, banner_day, stamp
+from blocklab.formats.clock import DAY, Clock, Numbers, Stamp, banner_day, stamp
+from blocklab.formats.found import Found, found_in
+from blocklab.formats.json_documents import number
+from blocklab.formats.text import Bad, Refused, Text, has_commas, points
 from blocklab.imports.cpu import CPU, is_known, is_whole, shares_of
 from blocklab.imports.device_names import named
-from blocklab.imports.found import Found, found_in
 from blocklab.imports.iostat_columns import Sizes, put_right
-from blocklab.imports.json_documents import number
-from blocklab.imports.text import Bad, Refused, Text, has_commas, points
 from blocklab.imports.watched import Collector, Columns, Rates, plain, twice, used
 from blocklab.model.watched import Values, Watched
 

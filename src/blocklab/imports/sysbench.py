@@ -6,10 +6,11 @@ import re
 from collections.abc import Iterator, Sequence
 from functools import partial
 
+from blocklab.formats.found import Found
 from blocklab.formats.sysbench import output
+from blocklab.formats.text import Bad, Refused, Text, has_commas, one_run, points
 from blocklab.imports import sysbench_old
-from blocklab.imports.found import Found, of_one_phase
-from blocklab.imports.text import Bad, Refused, Text, has_commas, one_run, points
+from blocklab.imports.one_phase import of_one_phase
 from blocklab.model import outside
 
 # [ 10s ] thds: 4 tps: 37.99 qps: 1151.88 (r/w/o: 883.14/166.80/101.94) lat (ms,95%): 303.33 err/s: 0.00 ...

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
-from blocklab.imports.found import Found, found_in
-from blocklab.imports.text import Bad, Refused, Text, has_commas, points
+from blocklab.formats.found import Found, found_in
+from blocklab.formats.text import Bad, Refused, Text, has_commas, points
 from blocklab.model.sample import Phase, Sample
 
 LAYER = "sysbench"

@@ -8,10 +8,11 @@ from pathlib import Path
 import msgspec
 
 from blocklab.errors import StudyError
+from blocklab.formats.found import Found
+from blocklab.formats.text import Refused, whole
 from blocklab.imports import fio, fio_json, pgbench
 from blocklab.imports.collect import Given
-from blocklab.imports.found import REPORTS, Found
-from blocklab.imports.text import Refused, whole
+from blocklab.imports.fio_json import REPORTS
 from blocklab.workloads.fio_jobs import Section
 
 _THREADS: dict[str, Callable[[Sequence[Path]], Found]] = {

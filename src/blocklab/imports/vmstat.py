@@ -7,12 +7,12 @@ from collections.abc import Iterator
 
 import msgspec
 
+from blocklab.formats.clock import Clock, Stamp, stamp
+from blocklab.formats.found import Found, found_in
+from blocklab.formats.text import Bad, Refused, Text
 from blocklab.imports import cpu
-from blocklab.imports.clock import Clock, Stamp, stamp
-from blocklab.imports.found import Found, found_in
 from blocklab.imports.iostat_report import VMSTAT, Row, Run, first
 from blocklab.imports.sar import ALL
-from blocklab.imports.text import Bad, Refused, Text
 from blocklab.imports.watched import Collector, Columns, used
 from blocklab.model.watched import Values
 

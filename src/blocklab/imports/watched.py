@@ -12,9 +12,9 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from blocklab.imports.clock import Stamp
+from blocklab.formats.clock import Stamp
+from blocklab.formats.json_documents import MOST
 from blocklab.imports.identity import listed
-from blocklab.imports.json_documents import MOST
 from blocklab.model.watched import Values, Watched
 
 Columns: TypeAlias = Mapping[str, Values]

@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 
 from blocklab.errors import StudyError
-from blocklab.imports.text import Refused, digest
+from blocklab.formats.text import Refused, digest
 from blocklab.sizing import devices, kinds
 from blocklab.sizing.curve import Curve, apart, curve_of, filled, mean, overlap, total
 from blocklab.sizing.readers import cloudwatch

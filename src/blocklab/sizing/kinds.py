@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from blocklab.errors import StudyError
-from blocklab.imports import looks
-from blocklab.imports.lines import completed, prefix_of, stripped, without
-from blocklab.imports.prefix import seen
-from blocklab.imports.streaming import streamed
-from blocklab.imports.text import Refused, head, whole, with_numbers
+from blocklab.formats import looks
+from blocklab.formats.lines import completed, prefix_of, stripped, without
+from blocklab.formats.prefix import seen
+from blocklab.formats.streaming import streamed
+from blocklab.formats.text import Refused, head, whole, with_numbers
 from blocklab.sizing.readers import (
     cloudwatch_files,
     diskstats,

@@ -11,7 +11,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from blocklab.imports.text import Bad
+from blocklab.formats.text import Bad
 from blocklab.model.watched import Values
 
 # Bytes of one request that no device or server has: sources outside these bounds are implausible (a sector is the

@@ -7,7 +7,7 @@ from datetime import UTC, tzinfo
 
 import msgspec
 
-from blocklab.imports.text import Text
+from blocklab.formats.text import Text
 from blocklab.sizing.series import Found
 
 
@@ -22,7 +22,7 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Kind(msgspec.Struct, frozen=True):
-    """``fits`` gets the first 64 KiB of a file, ``read`` all of it; it raises ``imports.text.Refused``. ``lines``:
+    """``fits`` gets the first 64 KiB of a file, ``read`` all of it; it raises ``formats.text.Refused``. ``lines``:
     it reads line by line, so that a file need not fit in memory, and may have a prefix before each line."""
 
     label: str

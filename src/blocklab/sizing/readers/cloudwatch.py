@@ -16,8 +16,8 @@ from pathlib import Path
 
 import msgspec
 
-from blocklab.imports.json_documents import can_be
-from blocklab.imports.text import Bad, Refused
+from blocklab.formats.json_documents import can_be
+from blocklab.formats.text import Bad, Refused
 from blocklab.sizing.devices import INSTANCES, VOLUMES
 from blocklab.sizing.series import Found, Interval, Rates, Series, Trust
 

@@ -9,9 +9,9 @@ from datetime import UTC
 from typing import Any
 
 from blocklab.errors import StudyError
-from blocklab.imports.clock import Clock, Stamp, resolve, stamp
-from blocklab.imports.json_documents import can_be, documents, line_at, number, objects
-from blocklab.imports.text import Bad, Refused, Text
+from blocklab.formats.clock import Clock, Stamp, resolve, stamp
+from blocklab.formats.json_documents import can_be, documents, line_at, number, objects
+from blocklab.formats.text import Bad, Refused, Text
 from blocklab.sizing.readers.base import Kind, Reading
 from blocklab.sizing.readers.cloudwatch import METRIC, Points, described, found, of_path, stated
 from blocklab.sizing.series import Found

@@ -11,9 +11,9 @@ from collections.abc import Mapping
 
 import msgspec
 
-from blocklab.imports.clock import Clock, Stamp, resolve, stamp
+from blocklab.formats.clock import Clock, Stamp, resolve, stamp
+from blocklab.formats.text import Bad, Refused, Text
 from blocklab.imports.device_names import named
-from blocklab.imports.text import Bad, Refused, Text
 from blocklab.probes.disks import SECTOR
 from blocklab.sizing.readers.base import Kind, Reading
 from blocklab.sizing.series import Found, Snapshot, Trust

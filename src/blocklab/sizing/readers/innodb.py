@@ -15,8 +15,8 @@ from pathlib import Path
 
 import msgspec
 
-from blocklab.imports.clock import Clock, Stamp, resolve, stamp
-from blocklab.imports.text import Bad, Refused, Text
+from blocklab.formats.clock import Clock, Stamp, resolve, stamp
+from blocklab.formats.text import Bad, Refused, Text
 from blocklab.sizing.readers.base import Kind, Reading
 from blocklab.sizing.readers.mysql_model import LOG_BLOCK, PAGE
 from blocklab.sizing.series import Device, Found, Interval, Rates, Snapshot

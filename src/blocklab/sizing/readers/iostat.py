@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from blocklab.imports import found as imported
+from blocklab.formats import found as imported
+from blocklab.formats.clock import resolve
+from blocklab.formats.json_documents import MOST
+from blocklab.formats.text import Refused, Text
 from blocklab.imports import iostat, iostat_json
-from blocklab.imports.clock import resolve
 from blocklab.imports.cpu import CPU
-from blocklab.imports.json_documents import MOST
-from blocklab.imports.text import Refused, Text
 from blocklab.model.watched import Values, Watched
 from blocklab.sizing.readers.base import Kind, Reading
 from blocklab.sizing.series import Columns, Found, Series, Trust

@@ -14,8 +14,8 @@ from functools import partial
 
 import msgspec
 
-from blocklab.imports.clock import Clock, Stamp, resolve, stamp
-from blocklab.imports.text import Bad, Refused, Text
+from blocklab.formats.clock import Clock, Stamp, resolve, stamp
+from blocklab.formats.text import Bad, Refused, Text
 from blocklab.sizing.readers import mysql_model
 from blocklab.sizing.readers.base import Kind, Reading
 from blocklab.sizing.series import Found, Snapshot, Trust

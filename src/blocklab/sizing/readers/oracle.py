@@ -8,7 +8,7 @@ from datetime import datetime, timedelta, tzinfo
 
 import msgspec
 
-from blocklab.imports.text import Bad, Refused, Text
+from blocklab.formats.text import Bad, Refused, Text
 from blocklab.sizing.readers import oracle_html, oracle_text
 from blocklab.sizing.readers.base import Kind, Reading
 from blocklab.sizing.readers.oracle_io import Measured, measured

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from itertools import pairwise
 
-from blocklab.imports.text import Text
+from blocklab.formats.text import Text
 from blocklab.sizing.readers.oracle_tables import Report, Row, Table, plain
 
 # <H1 class=awr>WORKLOAD REPOSITORY report for </H1>   <h1 class="awr">\nWORKLOAD REPOSITORY REPORT (RAC)\n</h1>

@@ -9,7 +9,7 @@ from datetime import datetime, tzinfo
 
 import msgspec
 
-from blocklab.imports.text import Bad, Refused
+from blocklab.formats.text import Bad, Refused
 
 
 class Row(msgspec.Struct, frozen=True):

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
-from blocklab.imports.text import Text
+from blocklab.formats.text import Text
 from blocklab.sizing.readers.oracle_tables import Report, Row, Table, plain
 
 # WORKLOAD REPOSITORY report for   WORKLOAD REPOSITORY PDB report (root snapshots)   STATSPACK report for

@@ -31,8 +31,8 @@ from pathlib import Path
 import msgspec
 
 from blocklab.errors import StudyError
-from blocklab.imports.clock import Clock, Stamp, resolve
-from blocklab.imports.text import Refused, Text
+from blocklab.formats.clock import Clock, Stamp, resolve
+from blocklab.formats.text import Refused, Text
 from blocklab.sizing.readers.base import Kind, Reading
 from blocklab.sizing.readers.postgres_counters import Counted, counted
 from blocklab.sizing.readers.postgres_views import DIRECT, NO_HEADER, Part, known, parts

@@ -8,7 +8,7 @@ from itertools import groupby
 
 import msgspec
 
-from blocklab.imports.clock import Stamp
+from blocklab.formats.clock import Stamp
 from blocklab.sizing.readers.psql import Row, Table, moment
 
 IO, WAL, WRITER, CHECKPOINTER, DATABASE = (

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 
 import msgspec
 
-from blocklab.imports.clock import DAY, Stamp, stamp
-from blocklab.imports.text import Bad, Refused, Text
+from blocklab.formats.clock import DAY, Stamp, stamp
+from blocklab.formats.text import Bad, Refused, Text
 
 # Of lines between and around cells: -+- | ─┼─ │ ═╬═ ║, corners and tees.
 _LINES = frozenset("-+|─│┼┌┐└┘├┤┬┴═║╬╔╗╚╝╠╣╦╩╪╫╞╡╟╢╤╧╥╨╒╕╓╖╘╛╙╜━┃")

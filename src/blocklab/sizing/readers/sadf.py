@@ -6,9 +6,9 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from blocklab.formats.clock import Clock, resolve
+from blocklab.formats.text import Refused, Text
 from blocklab.imports import sadf
-from blocklab.imports.clock import Clock, resolve
-from blocklab.imports.text import Refused, Text
 from blocklab.model.watched import Values
 from blocklab.sizing.readers import sar
 from blocklab.sizing.readers.base import Kind, Reading

@@ -12,10 +12,10 @@ from collections.abc import Mapping, Sequence
 import msgspec
 import numpy as np
 
-from blocklab.imports.clock import Clock, Stamp, readings, resolve
+from blocklab.formats.clock import Clock, Stamp, readings, resolve
+from blocklab.formats.text import Bad, Refused, Text
 from blocklab.imports.iostat_columns import put_right
 from blocklab.imports.sar import ALL, BANNER, DEVICES, DISKS, Rows
-from blocklab.imports.text import Bad, Refused, Text
 from blocklab.imports.watched import twice
 from blocklab.model.watched import Values, Watched
 from blocklab.sizing.devices import SAR_B, SAR_D

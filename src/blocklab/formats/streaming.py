@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import overload
 
 from blocklab.errors import Unreadable
-from blocklab.imports.prefix import seen
-from blocklab.imports.text import Refused, Text
+from blocklab.formats.prefix import seen
+from blocklab.formats.text import Refused, Text
 from blocklab.model import outside
 
 _BLOCK = 1 << 20

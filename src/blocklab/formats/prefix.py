@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import msgspec
 
-from blocklab.imports.clock import Stamp, stamp
+from blocklab.formats.clock import Stamp, stamp
 
 _CLOCK = r"\d{1,2}:\d\d:\d\d(?:[.,]\d{1,9})?(?: [AP]M)?"
 _ZONE = r"(?: ?(?:Z|UTC|[+-]\d\d:?\d\d))?"

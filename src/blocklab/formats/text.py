@@ -13,8 +13,8 @@ from pathlib import Path
 import msgspec
 
 from blocklab.errors import ParseError, Unreadable
-from blocklab.imports.clock import Stamp
-from blocklab.imports.prefix import Prefix, numbered
+from blocklab.formats.clock import Stamp
+from blocklab.formats.prefix import Prefix, numbered
 from blocklab.model import outside
 
 HEAD = 64 * 1024

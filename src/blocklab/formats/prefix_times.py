@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 import msgspec
 
-from blocklab.imports.clock import Clock, Stamp, stamp
-from blocklab.imports.found import Found
-from blocklab.imports.text import Text
+from blocklab.formats.clock import Clock, Stamp, stamp
+from blocklab.formats.found import Found
+from blocklab.formats.text import Text
 from blocklab.model.sample import Phase, Sample
 
 # What tells how many seconds after its start a tool printed a line.

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 import msgspec
 
-from blocklab.imports.text import Text
+from blocklab.formats.text import Text
 from blocklab.model import outside
 
 # 2024-03-01T10:00:00.123456789Z (kubectl logs --timestamps)   Mar 01 10:00:00 (ts)   [10:00:00]   1709287200.5

@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import numpy as np
 
-from blocklab.errors import ParseError
-from blocklab.formats.stamped import lines as stamped_lines
-from blocklab.imports.clock import Clock
-from blocklab.imports.text import Bad, Text, refusal
-from blocklab.model.sample import Latencies, Parsed, Phase, Sample, Transaction
+from blocklab.formats.clock import Clock
+from blocklab.formats.text import Bad, Text
+from blocklab.model.sample import Latencies, Phase, Sample, Transaction
 from blocklab.model.watched import Watched
-
-# What fio itself says of its jobs.
-REPORTS = ("fio-json", "fio-text")
 
 
 class Found(msgspec.Struct, frozen=True, kw_only=True):
@@ -98,36 +93,3 @@ def in_columns(found: Found) -> Found:
         units = {metric: unit for metric, (unit, _) in metrics.items()}
         watched.append(Watched(layer, host, np.array(times, dtype=float), values, units))
     return msgspec.structs.replace(found, samples=(), watched=tuple(watched))
-
-
-def of_one_phase(
-    text: Text,
-    tool: str,
-    read: Callable[[Mapping[str, bytes], str], Parsed],
-    stamped: Callable[[list[Bad]], Iterator[str]],
-    remarks: Sequence[str] = (),
-) -> Found:
-    """A tool's output, as the parser of blocklab's own workload ``read``s it. ``stamped`` puts times before lines
-    without, as that workload leaves them, and notes the bad ones. Raises ``Refused``."""
-    timed = any(stamped_lines("".join(f"{line}\n" for line in text.lines[:5]).encode()))
-    bad: list[Bad] = []
-    out = text.text if timed else "".join(stamped(bad))
-    try:
-        parsed = read({"stdout": out.encode()}, "")
-    except ParseError as error:
-        raise refusal(error) from error
-    (phase,) = parsed.phases
-    samples = parsed.samples
-    if not timed:
-        series = any(each.time is not None for each in samples)
-        remarks = [*remarks, f"it has no times: {'its time series' if series else 'it'} is put on 1970-01-01"]
-        begin = phase.start
-        phase = Phase(phase.name, 0.0, phase.end - begin)
-        samples = tuple(
-            each if each.time is None else msgspec.structs.replace(each, time=each.time - begin)
-            for each in samples
-        )
-    return found_in(
-        text, tool, bad=bad, remarks=remarks, rows=len(samples), tool=tool, samples=samples, phases=(phase,),
-        start=phase.start if timed else None, end=phase.end if timed else None,
-    )  # fmt: skip
