@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from bench.common import PLAIN, show, study
-from blocklab.formats.fio.report import distribution
+from blocklab.formats.load.fio.report import distribution
 from blocklab.model.host import must
 from blocklab.model.quantiles import Table, at, distance, share
 from blocklab.runner.run import standing

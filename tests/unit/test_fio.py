@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from blocklab.errors import ParseError
-from blocklab.formats.fio import averaged, report
+from blocklab.formats.load.fio import averaged, report
 from blocklab.model.plan import Port, Put, Run
 from blocklab.model.sample import Parsed, Phase, Sample
 from blocklab.model.units import dec_hook

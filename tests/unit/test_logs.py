@@ -13,9 +13,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from blocklab.errors import ParseError
-from blocklab.formats.fio.single import fio_log
-from blocklab.formats.logs import reader as reading
-from blocklab.formats.logs.summary import (
+from blocklab.formats.load.fio.single import fio_log
+from blocklab.formats.load.logs import reader as reading
+from blocklab.formats.load.logs.summary import (
     RELATIVE_ERROR,
     BadLine,
     Latency,
@@ -24,7 +24,7 @@ from blocklab.formats.logs.summary import (
     Second,
     every_second,
 )
-from blocklab.formats.pgbench.single import pgbench_log
+from blocklab.formats.load.pgbench.single import pgbench_log
 
 RANKS = {"p50": 5000, "p95": 9500, "p99": 9900, "p99.9": 9990, "p99.99": 9999}
 WAYS = ("read", "write", "trim")

@@ -12,8 +12,8 @@ import pytest
 from ruamel.yaml import YAML
 
 from blocklab.errors import ParseError, StoreError, StudyError, Unreadable
-from blocklab.formats.fio.report import decode
-from blocklab.formats.fio.single import fio_log
+from blocklab.formats.load.fio.report import decode
+from blocklab.formats.load.fio.single import fio_log
 from blocklab.formats.text import Refused, digest
 from blocklab.imports import kinds
 from blocklab.model import outside

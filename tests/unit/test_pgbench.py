@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from blocklab.errors import ParseError
-from blocklab.formats.pgbench import single, summary
+from blocklab.formats.load.pgbench import single, summary
 from blocklab.model.plan import Port, Put, Run
 from blocklab.model.units import dec_hook
 from blocklab.workloads import AnyWorkload, Pgbench

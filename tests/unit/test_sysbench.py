@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from blocklab.errors import ParseError
-from blocklab.formats.sysbench import output
+from blocklab.formats.load.sysbench import output
 from blocklab.model.plan import Port, Run
 from blocklab.model.units import dec_hook
 from blocklab.workloads import AnyWorkload, Sysbench

@@ -19,8 +19,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from blocklab.errors import ParseError
-from blocklab.formats import stamped
-from blocklab.formats.go_tpc import output
+from blocklab.formats.load import stamped
+from blocklab.formats.load.go_tpc import output
 from blocklab.model.plan import Port, Run, Wait
 from blocklab.model.units import dec_hook
 from blocklab.workloads import AnyWorkload, Tpcc, servers

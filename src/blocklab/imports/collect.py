@@ -12,8 +12,9 @@ import numpy as np
 from blocklab.errors import StudyError
 from blocklab.formats import clock
 from blocklab.formats.found import Found
+from blocklab.formats.load.fio import log_file
 from blocklab.formats.text import Refused, digest
-from blocklab.imports import fio, kinds
+from blocklab.imports import kinds
 from blocklab.imports.assemble import Piece
 from blocklab.imports.study import name_of
 from blocklab.model.sample import Phase, Sample
@@ -112,9 +113,9 @@ def take(given: Sequence[Given], asked: Mapping[Path, str], first_report: str = 
             kind = asked.get(each.path.resolve()) or kinds.kind_of(each.path)
             each.sha256 = digest(each.path)
             same: tuple[str | int, ...] = (each.sha256,)
-            if kind in fio.LOGS:
+            if kind in log_file.LOGS:
                 # Two clones of a steady rate leave the same rows, and so do IOPS and KiB/s of blocks of 1 KiB.
-                same = (each.sha256, each.folder, kind, fio.log_number(each.path.name))
+                same = (each.sha256, each.folder, kind, log_file.log_number(each.path.name))
             if (other := seen.setdefault(same, each.path)) != each.path:
                 raise Refused(f"the same content as {other}")
             each.found = kinds.read(each.path, kind, first_report)

@@ -11,27 +11,24 @@ from blocklab.errors import StudyError
 from blocklab.formats import looks
 from blocklab.formats.found import Found, in_columns
 from blocklab.formats.lines import completed, prefix_of, prefixes, stripped, without
+from blocklab.formats.load import hammerdb, jdbcrunner
+from blocklab.formats.load.agree import contradictions
+from blocklab.formats.load.fio import json_file, log_file, text_file
+from blocklab.formats.load.go_tpc import text as go_tpc
+from blocklab.formats.load.pgbench import files as pgbench
+from blocklab.formats.load.sysbench import oltp
 from blocklab.formats.prefix import seen
 from blocklab.formats.prefix_times import anchored
 from blocklab.formats.streaming import streamed
 from blocklab.formats.text import Refused, Text, head, whole, with_numbers
 from blocklab.imports import (
     dstat,
-    fio,
-    fio_json,
-    fio_text,
-    gotpc,
-    hammerdb,
     iostat,
     iostat_json,
-    jdbcrunner,
-    pgbench,
     sadf,
     sar,
-    sysbench,
     vmstat,
 )
-from blocklab.imports.agree import contradictions
 
 
 class Kind(msgspec.Struct, frozen=True):
@@ -49,13 +46,13 @@ def _never(start: str) -> bool:
 
 
 def _log(kind: str) -> Kind:
-    return Kind(f"fio's {kind} log", _never, lambda text: fio.read_log(text.path, kind))
+    return Kind(f"fio's {kind} log", _never, lambda text: log_file.read_log(text.path, kind))
 
 
 KINDS: Mapping[str, Kind] = {
-    "fio-json": Kind("fio's JSON or JSON+", fio_json.fits, fio_json.read),
-    "fio-text": Kind("fio's text output", fio_text.fits, fio_text.read),
-    **{f"fio-{kind}": _log(kind) for kind in fio.KINDS},
+    "fio-json": Kind("fio's JSON or JSON+", json_file.fits, json_file.read),
+    "fio-text": Kind("fio's text output", text_file.fits, text_file.read),
+    **{f"fio-{kind}": _log(kind) for kind in log_file.KINDS},
     "iostat": Kind("iostat, with and without -x, -d and -c", iostat.fits, iostat.read, lines=True),
     "iostat-json": Kind("iostat -o JSON", iostat_json.fits, iostat_json.read, lines=True),
     "sar": Kind("sar -d, -b, -u", sar.fits, sar.read, lines=True),
@@ -70,15 +67,15 @@ KINDS: Mapping[str, Kind] = {
     "pgbench-aggregate": Kind(
         "pgbench --aggregate-interval", pgbench.fits_aggregate, lambda text: pgbench.aggregate([text])
     ),
-    "go-tpc": Kind("go-tpc's output", gotpc.fits, gotpc.read),
-    "sysbench": Kind("sysbench's output", sysbench.fits, sysbench.read),
+    "go-tpc": Kind("go-tpc's output", go_tpc.fits, go_tpc.read),
+    "sysbench": Kind("sysbench's output", oltp.fits, oltp.read),
     "hammerdb": Kind("HammerDB's output, log or job", hammerdb.fits, hammerdb.read),
     "hammerdb-profile": Kind("HammerDB's time profile", hammerdb.fits_profile, hammerdb.profile),
     "hammerdb-counter": Kind("HammerDB's transaction counter", hammerdb.fits_counter, hammerdb.counter),
     "jdbcrunner": Kind("JdbcRunner's log", jdbcrunner.fits, jdbcrunner.read),
 }
 # They are read in blocks: all of their text at once would take as much memory.
-_IN_BLOCKS = ("pgbench-log", *fio.LOGS)
+_IN_BLOCKS = ("pgbench-log", *log_file.LOGS)
 
 
 def kind_of(path: Path) -> str:
@@ -88,9 +85,9 @@ def kind_of(path: Path) -> str:
     """
     start = head(path)
     found = _fitting(start)
-    if fio.fits_log(start):
-        known = fio.log_kind(path.name)
-        found += [f"fio-{known}"] if known else fio.LOGS
+    if log_file.fits_log(start):
+        known = log_file.log_kind(path.name)
+        found += [f"fio-{known}"] if known else log_file.LOGS
     if not found and (prefix := prefix_of(start, _fits_stripped)) is not None:
         found = _fitting(without(start, prefix))
     if not found:

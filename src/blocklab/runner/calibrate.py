@@ -17,7 +17,7 @@ from pathlib import Path
 import msgspec
 
 from blocklab.errors import KnobError, ParseError
-from blocklab.formats.fio import report
+from blocklab.formats.load.fio import report
 from blocklab.model.ground import Topology
 from blocklab.model.host import must
 from blocklab.model.plan import Fact, Run

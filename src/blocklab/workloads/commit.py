@@ -10,7 +10,7 @@ from typing import ClassVar
 import msgspec
 
 from blocklab.errors import ParseError
-from blocklab.formats.stamped import lines
+from blocklab.formats.load.stamped import lines
 from blocklab.model.metrics import each_of
 from blocklab.model.plan import Fact, Kind, Port, Step
 from blocklab.model.sample import Parsed, Phase, Sample

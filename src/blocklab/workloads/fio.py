@@ -12,7 +12,8 @@ from typing import ClassVar, Self
 import msgspec
 
 from blocklab.errors import ParseError
-from blocklab.formats.fio import averaged, report
+from blocklab.formats.load.fio import averaged, report
+from blocklab.formats.load.fio.options import SHAPING, queue_depth, runtime, seconds, size
 from blocklab.model import places
 from blocklab.model.knobs import Question, Table
 from blocklab.model.plan import Fact, Kind, Port, Put, Run, Step
@@ -135,7 +136,7 @@ class Fio(Stoppable, frozen=True, tag="fio"):
 
     def shapes(self) -> dict[str, dict[str, str]]:
         """Options of a ``matrix`` that have no axis of their own are one by their own names."""
-        others = [name for name in self.matrix if name not in fio_shapes.SHAPING]
+        others = [name for name in self.matrix if name not in SHAPING]
         return {
             section.name: fio_shapes.shape(section.options)
             | {name: section.options.get(name, fio_shapes.UNSET) for name in others}
@@ -144,7 +145,7 @@ class Fio(Stoppable, frozen=True, tag="fio"):
 
     def queue_depths(self) -> dict[str, int | None]:
         """``iodepth`` x ``numjobs`` of each job."""
-        return {section.name: fio_jobs.queue_depth(section.options) for section in self.sections()}
+        return {section.name: queue_depth(section.options) for section in self.sections()}
 
     @property
     def all_jobs(self) -> dict[str, dict[str, JobValue]]:
@@ -215,10 +216,10 @@ class Fio(Stoppable, frozen=True, tag="fio"):
         """Why an option's value cannot be what is meant."""
         try:
             filled = self.size if self.fill else None
-            if option in ("size", "filesize") and filled is not None and fio_jobs.size(str(value)) > filled:
+            if option in ("size", "filesize") and filled is not None and size(str(value)) > filled:
                 return f"{option}: {value} is more than the workload's `size`, which is filled; raise that one"
             if option in ("ramp_time", "startdelay", "runtime", "timeout"):
-                fio_jobs.seconds(str(value))
+                seconds(str(value))
             if option in ("rwmixread", "rwmixwrite"):
                 int(value)
         except ValueError as error:
@@ -294,7 +295,7 @@ class Fio(Stoppable, frozen=True, tag="fio"):
 
     def lasts(self) -> float | None:
         """The jobs' run times together; unknown where one of them ends by its size."""
-        times = [fio_jobs.runtime(section.options) for section in self.sections()]
+        times = [runtime(section.options) for section in self.sections()]
         return None if None in times else sum(time for time in times if time is not None)
 
     def lasting(self, port: Port) -> tuple[Step, ...]:

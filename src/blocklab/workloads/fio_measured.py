@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 import msgspec
 
-from blocklab.formats.fio.averaged import LOGS
-from blocklab.formats.fio.report import PERCENTILES
+from blocklab.formats.load.fio.averaged import LOGS
+from blocklab.formats.load.fio.report import PERCENTILES
 from blocklab.model.metrics import metric as metric_of
 from blocklab.model.sample import Parsed, Sample
 

@@ -12,7 +12,7 @@ from typing import ClassVar, Self, TypeAlias
 import msgspec
 
 from blocklab.errors import ParseError
-from blocklab.formats.pgbench import summary
+from blocklab.formats.load.pgbench import summary
 from blocklab.model import places
 from blocklab.model.allowed import NOTHING, NUMBER, Allowed, Shape, entries, words
 from blocklab.model.plan import Argv, Fact, Kind, Port, Put, Run, Step
@@ -269,7 +269,7 @@ class Pgbench(Stoppable, frozen=True, tag="pgbench"):
         Raises ``ParseError`` for a summary that is missing or incomplete, or a log that is not one.
         """
         # It needs numpy, which a command that parses nothing should not have to wait for.
-        from blocklab.formats.pgbench import single
+        from blocklab.formats.load.pgbench import single
 
         logs = [text for name, text in raw.items() if re.fullmatch(r"log\.\d+(\.\d+)?", name)]
         transactions = single.transactions(logs)

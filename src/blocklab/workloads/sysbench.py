@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import ClassVar, TypeAlias
 
-from blocklab.formats.sysbench import output
+from blocklab.formats.load.sysbench import output
 from blocklab.model import access
 from blocklab.model.allowed import LABEL, NUMBER, PLAIN, WORD, Allowed, Shape, entries, words
 from blocklab.model.dsn import Dsn

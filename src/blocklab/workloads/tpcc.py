@@ -7,7 +7,7 @@ import signal
 from collections.abc import Iterator, Mapping
 from typing import ClassVar, TypeAlias
 
-from blocklab.formats.go_tpc import output
+from blocklab.formats.load.go_tpc import output
 from blocklab.model import access, places
 from blocklab.model.allowed import NUMBER, NUMBERS, PLAIN, WORD, Allowed, Shape, entries, words
 from blocklab.model.dsn import Dsn

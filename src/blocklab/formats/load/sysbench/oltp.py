@@ -7,10 +7,9 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 
 from blocklab.formats.found import Found
-from blocklab.formats.sysbench import output
+from blocklab.formats.load.one_phase import of_one_phase
+from blocklab.formats.load.sysbench import old, output
 from blocklab.formats.text import Bad, Refused, Text, has_commas, one_run, points
-from blocklab.imports import sysbench_old
-from blocklab.imports.one_phase import of_one_phase
 from blocklab.model import outside
 
 # [ 10s ] thds: 4 tps: 37.99 qps: 1151.88 (r/w/o: 883.14/166.80/101.94) lat (ms,95%): 303.33 err/s: 0.00 ...
@@ -60,9 +59,9 @@ def read(text: Text) -> Found:
     for said, test in _OTHER_TESTS.items():
         if any(line.startswith(said) for line in text.lines):
             raise Refused(f"sysbench's {test} test: only its OLTP scripts are read; of disks blocklab reads fio")
-    old = next((match for line in text.lines if (match := _VERSION.match(line))), None)
-    if old is not None and int(old[1]) < 1:
-        return sysbench_old.read(text)
+    version = next((match for line in text.lines if (match := _VERSION.match(line))), None)
+    if version is not None and int(version[1]) < 1:
+        return old.read(text)
     remarks: list[str] = []
     lines = list(text.lines)
     if any(_SECOND.match(line) and has_commas(line.partition("lat (ms")[0]) for line in lines):

@@ -132,20 +132,6 @@ def begins(head: str) -> bool:
     return _BEGINS.search(head) is not None
 
 
-def sizes_text(sizes: Sequence[tuple[int, int]]) -> str:
-    """Sizes of reads and writes as fio's options have them: ``4k``, ``4k-16k``, ``4k,64k``."""
-    ends = [size_text(low) if low == high else f"{size_text(low)}-{size_text(high)}" for low, high in sizes[:2]]
-    return ",".join(ends[:1] if len(set(ends)) == 1 else ends)
-
-
-def size_text(size: int) -> str:
-    """4096 as fio's options have it: ``4k``."""
-    for power, letter in ((3, "g"), (2, "m"), (1, "k")):
-        if size and size % 1024**power == 0:
-            return f"{size // 1024**power}{letter}"
-    return str(size)
-
-
 def parsed(lines: Sequence[str]) -> Report:
     """What the lines say."""
     setups = [_setup(match) for line in lines if (match := _SETUP.fullmatch(line))]

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from blocklab.formats.logs.summary import COLUMNS, Latency, Second
+from blocklab.formats.load.logs.summary import COLUMNS, Latency, Second
 from blocklab.model.sample import Tile
 
 Integers = NDArray[np.int64]

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import BinaryIO
 
 from blocklab.errors import ParseError, Unreadable
-from blocklab.formats.logs.columns import Lines, keep_freed_memory, lines_of
-from blocklab.formats.logs.summary import BadLine
+from blocklab.formats.load.logs.columns import Lines, keep_freed_memory, lines_of
+from blocklab.formats.load.logs.summary import BadLine
 from blocklab.model import outside
 
 # Larger ones take more memory and no less time, smaller ones more calls for each row.

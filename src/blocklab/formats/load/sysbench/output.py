@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from blocklab.errors import ParseError
-from blocklab.formats.stamped import lines
+from blocklab.formats.load.stamped import lines
 from blocklab.model.sample import Parsed, Phase, Sample
 
 LAYER = "sysbench"

@@ -12,12 +12,12 @@ from statistics import median
 import msgspec
 
 from blocklab.errors import ParseError
-from blocklab.formats.fio import averaged
-from blocklab.formats.fio.single import fio_log
 from blocklab.formats.found import Found
-from blocklab.formats.logs.summary import Latency, every_second
+from blocklab.formats.load.fio import averaged
+from blocklab.formats.load.fio.single import fio_log
+from blocklab.formats.load.logs.summary import Latency, every_second
+from blocklab.formats.load.pgbench.files import latency_values
 from blocklab.formats.text import Bad, Refused, head, refusal, whole
-from blocklab.imports.pgbench import latency_values
 from blocklab.model.metrics import metric as metric_of
 from blocklab.model.sample import Phase, Sample
 

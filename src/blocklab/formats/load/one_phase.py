@@ -8,7 +8,7 @@ import msgspec
 
 from blocklab.errors import ParseError
 from blocklab.formats.found import Found, found_in
-from blocklab.formats.stamped import lines as stamped_lines
+from blocklab.formats.load.stamped import lines as stamped_lines
 from blocklab.formats.text import Bad, Text, refusal
 from blocklab.model.sample import Parsed, Phase
 

@@ -9,13 +9,13 @@ from itertools import groupby, pairwise
 from typing import Any
 
 from blocklab.errors import ParseError
-from blocklab.formats.fio import older, report
-from blocklab.formats.fio.report import Job, Output
 from blocklab.formats.found import Found
+from blocklab.formats.load.fio import older, report
+from blocklab.formats.load.fio.options import numjobs, shaping
+from blocklab.formats.load.fio.report import Job, Output
 from blocklab.formats.text import Refused, Text, refusal
 from blocklab.model.metrics import metric as metric_of
 from blocklab.model.sample import Phase, Sample
-from blocklab.workloads.fio_shapes import SHAPING
 
 REPORTS = ("fio-json", "fio-text")
 """The kinds in which fio itself tells of its jobs."""
@@ -25,8 +25,6 @@ TOOL = LAYER = "fio"
 #   "fio version" : "fio-3.39",
 # [{"fio version" ...      reports of which somebody made an array
 _JSON = re.compile(r'^(?:\[\s*)?\{\s*"fio version" ?:', re.MULTILINE)
-# fio itself takes no more.
-_MOST_JOBS = 4096
 # fio makes its rates of the same numbers.
 _OFF = 0.1
 # With these a job may stand still, or start again, between two reports.
@@ -69,7 +67,7 @@ def read(text: Text) -> Found:
         kind="fio-json", path=text.path, rows=len(good), tool=TOOL, samples=tuple(values),
         phases=tuple(phases), start=min((each.start for each in phases), default=None),
         end=max((each.end for each in phases), default=None), jobs=tuple(_numbers(output)),
-        options=options, shapes={name: shape(own) for name, own in options.items()}, remarks=tuple(remarks),
+        options=options, shapes={name: shaping(own) for name, own in options.items()}, remarks=tuple(remarks),
         partly=not options, major=2 if output.version.startswith("fio-2") else 3,
     )  # fmt: skip
 
@@ -180,17 +178,6 @@ def _numbers(output: Output) -> Iterator[str]:
     for job in output.jobs:
         together = entries[job.jobname] == 1
         yield from [job.jobname] * (numjobs({**output.options, **job.options}) if together else 1)
-
-
-def numjobs(options: Mapping[str, str]) -> int:
-    """How many clones of a job there are."""
-    said = options.get("numjobs", "1")
-    return min(int(said), _MOST_JOBS) if said.isdecimal() else 1
-
-
-def shape(options: Mapping[str, str]) -> dict[str, str]:
-    """Those of a job's options that tell where it stands among others."""
-    return {name: value for name, value in options.items() if name in SHAPING}
 
 
 def _borrowed(job: Job) -> bool:

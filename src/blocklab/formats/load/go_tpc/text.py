@@ -12,9 +12,9 @@ from typing import Any, TypeAlias
 import msgspec
 
 from blocklab.formats.found import Found
-from blocklab.formats.go_tpc import output
+from blocklab.formats.load.go_tpc import output
+from blocklab.formats.load.one_phase import of_one_phase
 from blocklab.formats.text import Bad, Refused, Text, one_run
-from blocklab.imports.one_phase import of_one_phase
 from blocklab.model import outside
 
 # [Current] NEW_ORDER - Takes(s): 9.9, Count: 4713, TPM: 28462.0, Sum(ms): 158263.9, Avg(ms): 33.6, 50th(ms): 31.5,

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from blocklab.errors import ParseError
-from blocklab.formats.rates import each_second
+from blocklab.formats.load.rates import each_second
 from blocklab.model import outside
 from blocklab.model.metrics import each_of
 from blocklab.model.quantiles import Table

@@ -10,9 +10,9 @@ from pathlib import Path
 
 from blocklab.errors import ParseError
 from blocklab.formats.found import Found, found_in
-from blocklab.formats.logs.summary import Latency, LogSummary, every_second
-from blocklab.formats.pgbench import summary as texts
-from blocklab.formats.pgbench.single import pgbench_log
+from blocklab.formats.load.logs.summary import Latency, LogSummary, every_second
+from blocklab.formats.load.pgbench import summary as texts
+from blocklab.formats.load.pgbench.single import pgbench_log
 from blocklab.formats.text import Bad, Refused, Text, has_commas, one_run, points, refusal
 from blocklab.model.sample import Latencies, Phase, Sample, Transaction
 

@@ -13,10 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from blocklab.errors import ParseError
-from blocklab.formats.logs.columns import Lines
-from blocklab.formats.logs.reader import Reader
-from blocklab.formats.logs.summary import LogSummary, Numbered
-from blocklab.formats.logs.tally import Tally, grouped
+from blocklab.formats.load.logs.columns import Lines
+from blocklab.formats.load.logs.reader import Reader
+from blocklab.formats.load.logs.summary import LogSummary, Numbered
+from blocklab.formats.load.logs.tally import Tally, grouped
 from blocklab.model.sample import Transaction
 
 Floats = NDArray[np.float64]

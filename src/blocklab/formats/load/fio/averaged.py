@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from statistics import fmean, median, median_low
 
 from blocklab.errors import ParseError
-from blocklab.formats.fio.report import DIRECTIONS
+from blocklab.formats.load.fio.report import DIRECTIONS
 from blocklab.model.sample import Phase, Sample
 
 # Log -> metric, divisor, unit. fio's bw log is in KiB/s, its lat log in ns.

@@ -9,8 +9,8 @@ from typing import TypeVar
 import msgspec
 
 from blocklab.errors import ParseError, Unreadable
-from blocklab.formats.rates import each_second
-from blocklab.formats.stamped import lines
+from blocklab.formats.load.rates import each_second
+from blocklab.formats.load.stamped import lines
 from blocklab.model import outside
 from blocklab.model.metrics import each_of
 from blocklab.model.sample import Parsed, Phase, Sample
