@@ -319,7 +319,7 @@ def test_short_rounds_have_no_bias(threads: int, took: float) -> None:
     dice, found = random.Random(1), []
     for _ in range(30 if took < 0.05 else 300):
         out = said(closed(threads, took, 4, dice), 4)
-        samples = output.read({"stdout": out}, "db1", timed=True).samples
+        samples = output.parsed(stamped.printed({"stdout": out}), "db1", timed=True).samples
         found.append({each.metric: each.value for each in samples if each.time is None})
     rate = threads / took
     assert statistics.fmean(each["tps"] for each in found) == pytest.approx(rate, rel=0.01)
@@ -328,16 +328,20 @@ def test_short_rounds_have_no_bias(threads: int, took: float) -> None:
 
 def test_a_run_too_short_for_two_lines_counts_after_its_first_transaction() -> None:
     ends = [[(0.1 * number, KINDS[number % 2]) for number in range(1, 16)]]
-    samples = output.read({"stdout": said(ends, 2)}, "db1", timed=True).samples
+    samples = output.parsed(stamped.printed({"stdout": said(ends, 2)}), "db1", timed=True).samples
     rates = [each.value for each in samples if (each.metric, each.time) == ("tps", None)]
     assert rates == [pytest.approx(10, rel=1e-3)]
     with pytest.raises(ParseError, match="too few transactions"):
-        output.read({"stdout": said([[(0.5, "NEW_ORDER")]], 2)}, "db1", timed=True)
+        output.parsed(stamped.printed({"stdout": said([[(0.5, "NEW_ORDER")]], 2)}), "db1", timed=True)
 
 
 def test_output_without_times_has_the_rates_that_go_tpc_says() -> None:
     """Logs of elsewhere that are imported."""
-    found = {each.metric: each.value for each in output.read(read("tpcc"), "db1").samples if each.time is None}
+    found = {
+        each.metric: each.value
+        for each in output.parsed(stamped.printed(read("tpcc")), "db1").samples
+        if each.time is None
+    }
     assert found["tpmc"] == 1306.1 and found["tps"] == pytest.approx(41.17, abs=0.01)
 
 
@@ -349,7 +353,7 @@ def test_a_stall_at_the_end_counts_and_thinking_at_the_end_does_not() -> None:
     rates = [
         each.value
         for thinks in (False, True)
-        for each in output.read({"stdout": out}, "db1", timed=True, thinks=thinks).samples
+        for each in output.parsed(stamped.printed({"stdout": out}), "db1", timed=True, thinks=thinks).samples
         if (each.metric, each.time) == ("tps", None)
     ]
     assert rates == [pytest.approx(11 / 8, rel=0.01), pytest.approx(10, rel=0.01)]
@@ -366,7 +370,7 @@ def test_a_stall_counts_for_as_long_as_it_was() -> None:
     assert len(found) == 59 and statistics.fmean(found) == pytest.approx(49 * 19 / 59)
     rates = [
         each.value
-        for each in output.read({"stdout": out}, "db1", timed=True).samples
+        for each in output.parsed(stamped.printed({"stdout": out}), "db1", timed=True).samples
         if (each.metric, each.time) == ("tps", None)
     ]
     assert rates == [pytest.approx(statistics.fmean(found))]

@@ -6,7 +6,8 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import ClassVar, TypeAlias
 
-from blocklab.formats.load.sysbench import output
+from blocklab.formats.load.stamped import printed
+from blocklab.formats.load.sysbench import oltp
 from blocklab.model import access
 from blocklab.model.allowed import LABEL, NUMBER, PLAIN, WORD, Allowed, Shape, entries, words
 from blocklab.model.dsn import Dsn
@@ -134,7 +135,7 @@ class Sysbench(servers.OltpBench, frozen=True, tag="sysbench"):
     ``mysql-ignore-errors``, ... Refused are those that the fields or the stack decide, ``events``, what the parser
     could not read, and what could lead away from the stack."""
 
-    metrics: ClassVar[tuple[str, ...]] = (*output.METRICS, *servers.COUNTED)
+    metrics: ClassVar[tuple[str, ...]] = (*oltp.METRICS, *servers.COUNTED)
 
     def problems(self) -> list[tuple[str, str]]:
         """Counts below 1, times that are no whole seconds, unknown scripts, options that are blocklab's."""
@@ -233,8 +234,7 @@ class Sysbench(servers.OltpBench, frozen=True, tag="sysbench"):
 
         The percentiles are of sysbench's histogram, whose buckets are 2 % of the value wide. ``ParseError``.
         """
-        parsed = output.read(raw, host)
-        return servers.with_counted(parsed, raw, host)
+        return servers.with_counted(oltp.parsed(printed(raw), host), raw, host)
 
 
 def _option_problem(name: str, value: OptionValue) -> str | None:

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import ClassVar, TypeAlias
 
 from blocklab.formats.load.go_tpc import output
+from blocklab.formats.load.stamped import printed
 from blocklab.model import access, places
 from blocklab.model.allowed import NUMBER, NUMBERS, PLAIN, WORD, Allowed, Shape, entries, words
 from blocklab.model.dsn import Dsn
@@ -213,7 +214,8 @@ class Tpcc(servers.OltpBench, frozen=True, tag="tpcc"):
         and then 3 to 6 % of the value; it takes what is below 1 ms for 1 ms. Raises ``ParseError`` for output
         without a summary or without a new order.
         """
-        parsed = output.read(raw, host, timed=True, thinks=bool(self.options.get("wait")))
+        thinks = bool(self.options.get("wait"))
+        parsed = output.parsed(printed(raw), host, timed=True, thinks=thinks)
         return servers.with_counted(parsed, raw, host)
 
 
