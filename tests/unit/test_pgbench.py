@@ -306,9 +306,9 @@ def test_cut_lines() -> None:
     whole = b"0 1 2500 0 1795232994 315096\n"
     assert len(single.transactions([whole + b"0 2 2500 0 1795232995 31"])) == 1
     line = b"progress: 1795232995.283 s, 3253.9 tps, lat 2.986 ms stddev 2.108, 0 failed\n"
-    assert summary.progress(line + line[:40], "db1", None) == summary.progress(line, "db1", None)
+    assert summary.series(line + line[:40], "db1", None) == summary.series(line, "db1", None)
     with pytest.raises(ParseError, match="progress line"):
-        summary.progress(line.replace(b"2.986", b"2,986"), "db1", None)
+        summary.series(line.replace(b"2.986", b"2,986"), "db1", None)
 
 
 @given(st.lists(st.tuples(st.integers(0, 10**9), st.integers(10**9, 4 * 10**9), st.integers(0, 999_999))))

@@ -15,7 +15,7 @@ from blocklab.formats.load import hammerdb, jdbcrunner
 from blocklab.formats.load.agree import contradictions
 from blocklab.formats.load.fio import json_file, log_file, text_file
 from blocklab.formats.load.go_tpc import text as go_tpc
-from blocklab.formats.load.pgbench import files as pgbench
+from blocklab.formats.load.pgbench import aggregate, single, summary
 from blocklab.formats.load.sysbench import oltp
 from blocklab.formats.prefix import seen
 from blocklab.formats.prefix_times import anchored
@@ -61,12 +61,10 @@ KINDS: Mapping[str, Kind] = {
     "vmstat": Kind("vmstat", vmstat.fits, vmstat.read, lines=True),
     "dstat": Kind("dstat's table", dstat.fits, dstat.read),
     "dstat-csv": Kind("dstat's CSV", dstat.fits_csv, dstat.read_csv),
-    "pgbench": Kind("pgbench's summary", pgbench.fits_summary, pgbench.summary),
-    "pgbench-progress": Kind("pgbench -P without a summary", pgbench.fits_progress, pgbench.progress),
-    "pgbench-log": Kind("pgbench -l", pgbench.fits_log, lambda text: pgbench.log([text.path])),
-    "pgbench-aggregate": Kind(
-        "pgbench --aggregate-interval", pgbench.fits_aggregate, lambda text: pgbench.aggregate([text])
-    ),
+    "pgbench": Kind("pgbench's summary", summary.fits, summary.read),
+    "pgbench-progress": Kind("pgbench -P without a summary", summary.fits_progress, summary.read_progress),
+    "pgbench-log": Kind("pgbench -l", single.fits, lambda text: single.read([text.path])),
+    "pgbench-aggregate": Kind("pgbench --aggregate-interval", aggregate.fits, lambda text: aggregate.read([text])),
     "go-tpc": Kind("go-tpc's output", go_tpc.fits, go_tpc.read),
     "sysbench": Kind("sysbench's output", oltp.fits, oltp.read),
     "hammerdb": Kind("HammerDB's output, log or job", hammerdb.fits, hammerdb.read),

@@ -12,14 +12,14 @@ from blocklab.formats.found import Found
 from blocklab.formats.load.fio import log_file
 from blocklab.formats.load.fio.json_file import REPORTS
 from blocklab.formats.load.fio.options import numjobs
-from blocklab.formats.load.pgbench.files import aggregate, log
+from blocklab.formats.load.pgbench import aggregate, single
 from blocklab.formats.text import Refused, whole
 from blocklab.imports.collect import Given
 from blocklab.workloads.fio_jobs import Section
 
 _THREADS: dict[str, Callable[[Sequence[Path]], Found]] = {
-    "pgbench-log": log,
-    "pgbench-aggregate": lambda paths: aggregate([whole(path) for path in paths]),
+    "pgbench-log": single.read,
+    "pgbench-aggregate": lambda paths: aggregate.read([whole(path) for path in paths]),
 }
 _APART = "put the files of each run into a folder of its own below the stack's"
 _LATENCIES = ("fio-lat", "fio-clat", "fio-slat")

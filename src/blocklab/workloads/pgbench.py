@@ -206,7 +206,7 @@ class Pgbench(Stoppable, frozen=True, tag="pgbench"):
 
     def live(self, out: bytes, err: bytes) -> Mapping[str, list[float]]:
         """``tps`` of each second so far."""
-        series = summary.progress(err[: err.rfind(b"\n") + 1], "", 0.0)
+        series = summary.series(err[: err.rfind(b"\n") + 1], "", 0.0)
         return {"tps": [each.value for each in series if each.metric == "tps"]}
 
     def prepare(self, port: Port) -> tuple[Step, ...]:
@@ -273,9 +273,9 @@ class Pgbench(Stoppable, frozen=True, tag="pgbench"):
 
         logs = [text for name, text in raw.items() if re.fullmatch(r"log\.\d+(\.\d+)?", name)]
         transactions = single.transactions(logs)
-        samples = summary.summary(raw["stdout"], raw.get("stderr", b""), host)
+        samples = summary.values(raw["stdout"], raw.get("stderr", b""), host)
         start = min((each.end - each.latency for each in transactions), default=None)
-        series = summary.progress(raw.get("stderr", b""), host, start)
+        series = summary.series(raw.get("stderr", b""), host, start)
         if self.transactions is not None and self.clients > 1 and start is not None:
             through = single.first_through(logs)
             transactions = tuple(each for each in transactions if each.end <= through)

@@ -15,9 +15,8 @@ from blocklab.errors import ParseError
 from blocklab.formats.found import Found
 from blocklab.formats.load.fio import averaged
 from blocklab.formats.load.fio.single import fio_log
-from blocklab.formats.load.logs.summary import Latency, every_second
-from blocklab.formats.load.pgbench.files import latency_values
-from blocklab.formats.text import Bad, Refused, head, refusal, whole
+from blocklab.formats.load.logs.summary import Latency, every_second, latency_values
+from blocklab.formats.text import Bad, Refused, head, mostly, refusal, whole
 from blocklab.model.metrics import metric as metric_of
 from blocklab.model.sample import Phase, Sample
 
@@ -43,9 +42,7 @@ _EPOCH = 10**11
 
 def fits_log(head: str) -> bool:
     """Whether these are rows of a log, of any kind."""
-    lines = head.split("\n")[:_VOTERS]
-    whole = lines[:-1] or lines
-    return sum(_ROW.fullmatch(line) is not None for line in whole) > len(whole) / 2
+    return mostly(_ROW, head)
 
 
 def log_kind(name: str) -> str:

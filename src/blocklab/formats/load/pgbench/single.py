@@ -6,18 +6,22 @@ from __future__ import annotations
 import io
 import re
 import sys
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from blocklab.errors import ParseError
+from blocklab.formats.found import Found
 from blocklab.formats.load.logs.columns import Lines
 from blocklab.formats.load.logs.reader import Reader
-from blocklab.formats.load.logs.summary import LogSummary, Numbered
+from blocklab.formats.load.logs.summary import Latency, LogSummary, Numbered, every_second, latency_values
 from blocklab.formats.load.logs.tally import Tally, grouped
-from blocklab.model.sample import Transaction
+from blocklab.formats.load.pgbench.summary import LAYER
+from blocklab.formats.text import Bad, Refused, mostly, refusal
+from blocklab.model.sample import Latencies, Phase, Sample, Transaction
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -35,6 +39,22 @@ _ROW = re.compile(
     rb"(\d{1,18}) (\d{1,18}) (?:(\d{1,18})|(failed|skipped|serialization|deadlock|other)) \d+ "
     rb"([1-9]\d{9,17}) (\d{1,6})(?: -?\d+){0,2}"
 )
+# Of a log that lacks a greater part of the transactions than this, the rate is not known.
+LACKING = 0.005
+# A damaged row is a transaction, most likely, but no rate is made of so many guesses.
+DAMAGED = 0.01
+# So many transactions are kept each, as of a run of our own; of more the density and the percentiles.
+MOST_KEPT = 20_000
+FEW_SECONDS, PARTS = 30, 40
+# 0 199 2241 0 1175850568 995598     2 0 skipped 0 1412881037 914578 5217
+_LOGGED = re.compile(
+    r"\d+ \d+ (?:\d+|failed|skipped|serialization|deadlock|other) \d+ [1-9]\d{9} \d{1,6}(?: -?\d+){0,2}"
+)
+
+
+def fits(head: str) -> bool:
+    """Whether these are single transactions."""
+    return mostly(_LOGGED, head)
 
 
 class _Pgbench(Reader):
@@ -159,3 +179,81 @@ def first_through(logs: Iterable[bytes]) -> float:
             fields = line.split(b" ", 6)
             last[fields[0]] = int(fields[4]) + int(fields[5]) / 1e6
     return min(last.values())
+
+
+def read(paths: Sequence[Path]) -> Found:
+    """The values, percentiles and time series of single transactions, of all files (one for each thread).
+
+    Raises ``Refused``.
+    """
+    try:
+        read = pgbench_log(paths, keep=MOST_KEPT)
+    except ParseError as error:
+        raise refusal(error) from error
+    done = read.latency.get("transaction")
+    if done is None or read.start is None or read.end is None:
+        raise Refused("looks like pgbench -l, but has no complete row")
+    remarks = [remark.removeprefix(f"{paths[0]}: ") for remark in read.remarks]
+    lost = ", ".join(f"{count:,} {why}" for why, count in read.left_out.items())
+    if lost:
+        remarks.append(f"transactions without a latency: {lost}")
+    lacking = read.numbered - read.rows - read.bad
+    partly = lacking > LACKING * read.numbered or read.bad > DAMAGED * read.numbered
+    if partly and lacking <= LACKING * read.numbered:
+        remarks.append(f"{read.bad:,} of its rows are damaged: no TPS and no time series are made of it")
+    elif lacking > 0:
+        most = "so no TPS and no time series are made of it; its latencies stay" if partly else "too few to matter"
+        remarks.append(
+            f"its clients counted {read.numbered:,} transactions, of which it has {read.rows:,} (pgbench "
+            f"--sampling-rate, or lines that are lost): {most}"
+        )
+    try:
+        counted = [] if partly else [*_values(done, read), *_series(done, read)]
+    except ParseError as error:
+        raise refusal(error) from error
+    first = read.first_bad
+    return Found(
+        kind="pgbench-log", path=paths[0], rows=done.count, tool=LAYER, bad=read.bad,
+        first_bad=Bad(first.line, first.text, first.cut) if first is not None else None,
+        samples=(*counted, *latency_values(done, LAYER)), phases=(Phase(LAYER, read.start, read.end),),
+        transactions=tuple(Transaction(*each) for each in read.done),
+        latencies=Latencies(done.count, done.curve, done.tiles), start=read.start, end=read.end,
+        clients=frozenset(read.clients), remarks=tuple(remarks),
+    )  # fmt: skip
+
+
+def _values(done: Latency, read: LogSummary) -> Iterator[Sample]:
+    assert read.start is not None and read.end is not None
+    if read.end > read.start:
+        yield Sample("tps", done.count / (read.end - read.start), "1/s", LAYER, "")
+    yield Sample("transactions", float(done.count), "1", LAYER, "")
+    failed: Counter[str] = Counter()
+    for why, count in read.left_out.items():
+        failed["skipped" if why == "skipped" else "failed"] += count
+    for metric, count in failed.items():
+        yield Sample(metric, float(count), "1", LAYER, "")
+
+
+def _series(done: Latency, read: LogSummary) -> Iterator[Sample]:
+    """TPS and mean latency of each whole second: the first and the last are seldom whole.
+
+    Of a log so short that these are too few for an interval, of as many equal parts as are enough for one. Raises
+    ``ParseError`` for times that jump.
+    """
+    seconds = every_second(LAYER, done.series)
+    if len(seconds) >= FEW_SECONDS or not read.done:
+        for each in seconds[1:-1]:
+            yield Sample("tps", float(each.count), "1/s", LAYER, "", time=each.time + 1.0)
+            if each.count:
+                yield Sample("latency.mean", each.mean, "s", LAYER, "", time=each.time + 1.0)
+        return
+    start, end = read.done[0][0], read.done[-1][0]
+    step = (end - start) / PARTS
+    parts: list[list[float]] = [[] for _ in range(PARTS)]
+    for at, latency in read.done:
+        parts[min(PARTS - 1, int((at - start) / step)) if step else 0].append(latency)
+    for number, latencies in enumerate(parts, 1) if step else ():
+        yield Sample("tps", len(latencies) / step, "1/s", LAYER, "", time=start + number * step)
+        if latencies:
+            mean = sum(latencies) / len(latencies)
+            yield Sample("latency.mean", mean, "s", LAYER, "", time=start + number * step)
