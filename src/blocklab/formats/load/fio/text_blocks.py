@@ -53,7 +53,7 @@ _LATENCY = re.compile(
 _TITLE = re.compile(r" +(?P<of>slat|clat|lat|sync) percentiles \((?P<unit>[num]sec)\):")
 #      | 99.00th=[181248], 99.50th=[203776], 99.90th=[257024], 99.95th=[296960],
 _ROW = re.compile(r" +\|(?: +\d+\.\d+th=\[ *\d+\],?)+")
-_PERCENTILE = re.compile(r"(\d+\.\d+)th=\[ *(\d+)\]")
+_PERCENTILE = re.compile(r"(\d{1,3}\.\d{1,9})th=\[ *(\d+)\]")
 #   cpu          : usr=0.78%, sys=24.25%, ctx=43078, majf=0, minf=31
 _CPU = re.compile(r"  cpu +: usr=(?P<user>\d+\.\d+)%, sys=(?P<system>\d+\.\d+)%, ctx=\d+, majf=\d+, minf=\d+")
 #      issued rwts: total=64540,27642,0,0 short=3455,0,0,0 dropped=0,0,0,0
