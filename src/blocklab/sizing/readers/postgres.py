@@ -32,11 +32,11 @@ import msgspec
 
 from blocklab.errors import StudyError
 from blocklab.formats.clock import Clock, Stamp, resolve
+from blocklab.formats.database.postgres_views import DIRECT, NO_HEADER, Part, known, parts
+from blocklab.formats.database.psql import At, Table, tables
 from blocklab.formats.text import Refused, Text
 from blocklab.sizing.readers.base import Kind, Reading
 from blocklab.sizing.readers.postgres_counters import Counted, counted
-from blocklab.sizing.readers.postgres_views import DIRECT, NO_HEADER, Part, known, parts
-from blocklab.sizing.readers.psql import At, Table, tables
 from blocklab.sizing.series import Found, Snapshot, Trust
 
 # The views of one moment are asked for one after the other; further apart they are of two.

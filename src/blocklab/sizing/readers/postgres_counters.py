@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 import msgspec
 
-from blocklab.sizing.readers.postgres_views import CHECKPOINTER, DATABASE, IO, WAL, WRITER, Part
+from blocklab.formats.database.postgres_views import CHECKPOINTER, DATABASE, IO, WAL, WRITER, Part
 
 BLOCK = 8192.0
 # What the kernel makes of runs of blocks: measured 43 to 108 KiB read; 256 KiB is checkpoint_flush_after, and the

@@ -9,7 +9,7 @@ from itertools import groupby
 import msgspec
 
 from blocklab.formats.clock import Stamp
-from blocklab.sizing.readers.psql import Row, Table, moment
+from blocklab.formats.database.psql import Row, Table, moment
 
 IO, WAL, WRITER, CHECKPOINTER, DATABASE = (
     "pg_stat_io", "pg_stat_wal", "pg_stat_bgwriter", "pg_stat_checkpointer", "pg_stat_database",
