@@ -17,7 +17,7 @@ from blocklab.probes import counters
 from blocklab.sizing.readers import innodb, mysql_model, mysql_status
 from blocklab.sizing.readers.base import Reading
 from blocklab.sizing.readers.mysql_model import PAGE
-from blocklab.sizing.series import Device, Found, Interval, Snapshot, Trust, implausible
+from blocklab.sizing.series import Device, Interval, Snapshot, Statistics, Trust, implausible
 from blocklab.sizing.snapshots import Paired, pair
 
 GOLDEN = Path(__file__).parent / "golden" / "sizing"
@@ -30,11 +30,11 @@ def text_of(content: str, name: str = "status.txt") -> Text:
     return Text(Path(name), tuple(lines), cut)
 
 
-def status(content: str) -> Found:
+def status(content: str) -> Statistics:
     return mysql_status.read(text_of(content), READING)
 
 
-def inno(content: str) -> Found:
+def inno(content: str) -> Statistics:
     return innodb.read(text_of(content), READING)
 
 

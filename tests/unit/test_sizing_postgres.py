@@ -12,7 +12,7 @@ from blocklab.errors import StudyError
 from blocklab.formats.text import Refused, Text, head, whole
 from blocklab.sizing.readers import postgres
 from blocklab.sizing.readers.base import Reading
-from blocklab.sizing.series import Found, Snapshot, Trust
+from blocklab.sizing.series import Snapshot, Statistics, Trust
 from blocklab.sizing.snapshots import pair
 
 GOLDEN = Path(__file__).parent / "golden" / "sizing" / "postgres17"
@@ -61,7 +61,7 @@ def text(*parts: str, path: str = "stats.txt") -> Text:
     return Text(Path(path), tuple(lines), cut)
 
 
-def read(*parts: str) -> Found:
+def read(*parts: str) -> Statistics:
     return postgres.read(text(*parts), Reading())
 
 
@@ -73,12 +73,12 @@ def old(minute: str = "00", checkpoint: int = 1000, wal: int = 10**6, writes: in
     return OLD.format(minute=minute, checkpoint=checkpoint, wal=wal, writes=writes, commits=10 * writes, read=read)
 
 
-def only(found: Found) -> Snapshot:
+def only(found: Statistics) -> Snapshot:
     (snapshot,) = found.snapshots
     return snapshot
 
 
-def said(found: Found) -> str:
+def said(found: Statistics) -> str:
     return "\n".join(found.remarks)
 
 

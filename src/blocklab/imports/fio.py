@@ -12,7 +12,7 @@ from statistics import median
 import msgspec
 
 from blocklab.errors import ParseError
-from blocklab.formats.found import Found
+from blocklab.formats.found import MOST_BAD, Found
 from blocklab.formats.text import Bad, Refused, head, refusal, whole
 from blocklab.imports.pgbench import latency_values
 from blocklab.model.metrics import metric as metric_of
@@ -120,7 +120,7 @@ def _averaged(paths: Sequence[Path], kind: str, phase: str) -> Found:
         raise refusal(error) from error
     return Found(
         kind=f"fio-{kind}", path=paths[0], rows=sum(map(len, rows)), tool=TOOL, bad=len(bad),
-        first_bad=bad[0] if bad else None, samples=samples, remarks=texts[0].remarks,
+        bad_rows=tuple(bad[:MOST_BAD]), samples=samples, remarks=texts[0].remarks,
     )  # fmt: skip
 
 
@@ -189,7 +189,7 @@ def _single(paths: Sequence[Path], kind: str, phase: str) -> Found:
     first = read.first_bad
     return Found(
         kind=f"fio-{kind}", path=path, rows=sum(each.count for each in read.latency.values()), tool=TOOL,
-        bad=read.bad, first_bad=Bad(first.line, first.text, first.cut) if first is not None else None,
+        bad=read.bad, bad_rows=(Bad(first.line, first.text, first.cut),) if first is not None else (),
         samples=tuple(samples), remarks=tuple(remarks),
     )  # fmt: skip
 

@@ -9,7 +9,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from blocklab.errors import ParseError
-from blocklab.formats.found import Found, found_in
+from blocklab.formats.found import MOST_BAD, Found, found_in
 from blocklab.formats.text import Bad, Refused, Text, has_commas, one_run, points, refusal
 from blocklab.model.sample import Latencies, Phase, Sample, Transaction
 from blocklab.workloads import logs, pgbench_output
@@ -185,7 +185,7 @@ def log(paths: Sequence[Path]) -> Found:
     first = read.first_bad
     return Found(
         kind="pgbench-log", path=paths[0], rows=done.count, tool=TOOL, bad=read.bad,
-        first_bad=Bad(first.line, first.text, first.cut) if first is not None else None,
+        bad_rows=(Bad(first.line, first.text, first.cut),) if first is not None else (),
         samples=(*counted, *latency_values(done, LAYER)), phases=(Phase(TOOL, read.start, read.end),),
         transactions=tuple(Transaction(*each) for each in read.done),
         latencies=Latencies(done.count, done.curve, done.tiles), start=read.start, end=read.end,
@@ -273,7 +273,7 @@ def aggregate(texts: Sequence[Text]) -> Found:
     first, end = float(start), float(every[-1][0] + step)
     return Found(
         kind="pgbench-aggregate", path=texts[0].path, rows=len(every), tool=TOOL, bad=len(bad),
-        first_bad=bad[0] if bad else None, samples=tuple(samples), phases=(Phase(TOOL, first, end),), start=first,
+        bad_rows=tuple(bad[:MOST_BAD]), samples=tuple(samples), phases=(Phase(TOOL, first, end),), start=first,
         end=end, remarks=(*texts[0].remarks, *_interval_remarks(every, step, len(whole), len(parts))),
     )  # fmt: skip
 

@@ -19,7 +19,7 @@ from blocklab.formats.clock import Clock, Stamp, resolve, stamp
 from blocklab.formats.text import Bad, Refused, Text
 from blocklab.sizing.readers.base import Kind, Reading
 from blocklab.sizing.readers.mysql_model import LOG_BLOCK, PAGE
-from blocklab.sizing.series import Device, Found, Interval, Rates, Snapshot
+from blocklab.sizing.series import Device, Interval, Rates, Snapshot, Statistics
 
 SOURCE = "InnoDB status"
 COLLECTED = "more redo log writes than syncs: the page cache collects them, so one is counted for each sync"
@@ -88,7 +88,7 @@ def fits(start: str) -> bool:
     return _MARK in start and _HEADER.search(start) is not None and "Innodb_data_written" not in start
 
 
-def read(text: Text, reading: Reading) -> Found:
+def read(text: Text, reading: Reading) -> Statistics:
     """Each dump as a snapshot. Raises ``Refused`` where there is none that can be used."""
     dumps = list(_dumps(text))
     if not dumps:
@@ -99,7 +99,7 @@ def read(text: Text, reading: Reading) -> Found:
         raise Refused(f"line {bad[0].line}: {bad[0].text}; take it again: mysql -E -e 'SHOW ENGINE INNODB STATUS'")
     times, said = _times(usable, text.path, reading)
     snapshots = tuple(_snapshot(each, at, text.path) for each, at in zip(usable, times, strict=True))
-    return Found(
+    return Statistics(
         snapshots=snapshots, bad=tuple(bad[:_MOST_BAD]), lost=len(bad), remarks=(*text.remarks, *said, *_assumed())
     )
 

@@ -18,7 +18,7 @@ from blocklab.formats.clock import Clock, Stamp, resolve, stamp
 from blocklab.formats.text import Bad, Refused, Text
 from blocklab.sizing.readers import mysql_model
 from blocklab.sizing.readers.base import Kind, Reading
-from blocklab.sizing.series import Found, Snapshot, Trust
+from blocklab.sizing.series import Snapshot, Statistics, Trust
 
 SOURCE = "MySQL status"
 _MOST_BAD = 8
@@ -85,7 +85,7 @@ def fits(start: str) -> bool:
     return _KNOWN.search(start) is not None
 
 
-def read(text: Text, reading: Reading) -> Found:
+def read(text: Text, reading: Reading) -> Statistics:
     """Each dump as a snapshot. Raises ``Refused`` where there is none that can be used."""
     found = _gathered(text)
     if not found.dumps:
@@ -102,7 +102,7 @@ def read(text: Text, reading: Reading) -> Found:
     times = _times(usable, text, reading, said)
     setting = mysql_model.settings(found.variables)
     snapshots = tuple(_snapshot(each, at, setting, text, said) for each, at in zip(usable, times, strict=True))
-    return Found(
+    return Statistics(
         snapshots=snapshots,
         bad=tuple(found.bad[:_MOST_BAD]),
         lost=len(found.bad),

@@ -37,7 +37,7 @@ from blocklab.sizing.readers.base import Kind, Reading
 from blocklab.sizing.readers.postgres_counters import Counted, counted
 from blocklab.sizing.readers.postgres_views import DIRECT, NO_HEADER, Part, known, parts
 from blocklab.sizing.readers.psql import At, Table, tables
-from blocklab.sizing.series import Found, Snapshot, Trust
+from blocklab.sizing.series import Snapshot, Statistics, Trust
 
 # The views of one moment are asked for one after the other; further apart they are of two.
 _TOGETHER = 10.0
@@ -84,7 +84,7 @@ def fits(start: str) -> bool:
     return any(True for _ in parts(found)) or NO_HEADER.search(start) is not None
 
 
-def read(text: Text, reading: Reading) -> Found:
+def read(text: Text, reading: Reading) -> Statistics:
     """Snapshots with the counters of all views at each moment. Raises ``Refused``, and ``StudyError`` for dates
     that may mean several days."""
     found, bad = tables(text, known())
@@ -103,7 +103,7 @@ def read(text: Text, reading: Reading) -> Found:
     snapshots = [each for moment in moments if (each := _snapshot(text, moment, resets, direct, said)) is not None]
     if not snapshots:
         raise Refused(f"no counters that can be used: {'; '.join(dict.fromkeys(said))}")
-    return Found(
+    return Statistics(
         snapshots=tuple(snapshots), bad=tuple(bad), lost=len(bad), remarks=(*text.remarks, *dict.fromkeys(said))
     )
 

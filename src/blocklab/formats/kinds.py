@@ -1,0 +1,20 @@
+"""The kinds of files that are known, and which of them a file is: by what it says, never by its name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from blocklab.formats.host import diskstats, dstat, iostat, iostat_json, sadf, sar, vmstat
+from blocklab.formats.kind import Kind
+
+KINDS: Mapping[str, Kind] = {
+    "iostat": Kind("iostat", iostat.fits, iostat.read, "lines"),
+    "iostat-json": Kind("iostat -o JSON", iostat_json.fits, iostat_json.read, "lines"),
+    "sar": Kind("sar -d, -b, -u", sar.fits, sar.read, "lines"),
+    "sadf-json": Kind("sadf -j FILE -- -d -b", sadf.fits_json, sadf.read_json, "lines"),
+    "sadf-csv": Kind("sadf -d FILE -- -d", sadf.fits_csv, sadf.read_csv, "lines"),
+    "vmstat": Kind("vmstat", vmstat.fits, vmstat.read, "lines"),
+    "dstat": Kind("dstat's table", dstat.fits, dstat.read),
+    "dstat-csv": Kind("dstat's CSV", dstat.fits_csv, dstat.read_csv),
+    "diskstats": Kind("/proc/diskstats, several dumps", diskstats.fits, diskstats.read, "lines"),
+}
