@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from blocklab.formats.clock import Clock
 from blocklab.formats.text import Bad, Text
 from blocklab.model.sample import Latencies, Phase, Sample, Transaction
-from blocklab.model.watched import Watched
+
+# To import numpy takes time that commands without series do not have.
+if TYPE_CHECKING:
+    from blocklab.model.watched import Watched
 
 MOST_BAD = 8
 """So many of the rows that are left out are kept."""
