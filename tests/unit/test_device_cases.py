@@ -10,9 +10,10 @@ import pytest
 
 from blocklab.formats.clock import stamp
 from blocklab.formats.found import Found
+from blocklab.formats.host import identity
+from blocklab.formats.host.device_names import named
 from blocklab.formats.text import Refused
-from blocklab.imports import Options, identity, kinds, minimal, take
-from blocklab.imports.device_names import named
+from blocklab.imports import Options, kinds, minimal, take
 from blocklab.report.imported import span
 from blocklab.sizing.gather import Asked, gather
 from blocklab.sizing.need import Need, need
@@ -235,7 +236,7 @@ def test_partitions_are_told_from_disks_by_name() -> None:
 @pytest.mark.parametrize(("first", "rows"), [("", 3), ("boot", 3), ("interval", 4)])
 def test_the_user_says_what_the_first_report_is(tmp_path: Path, first: str, rows: int) -> None:
     found = imported(tmp_path, LINUX + reports(4), first)
-    assert found.rows == rows and not found.since_boot
+    assert found.rows == rows and not found.tables[0].since_boot
     assert first or any("--first-report interval" in each for each in found.remarks)
 
 

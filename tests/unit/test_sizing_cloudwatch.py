@@ -13,7 +13,7 @@ from blocklab.errors import StudyError
 from blocklab.formats.text import Refused, Text
 from blocklab.sizing.readers import cloudwatch, cloudwatch_files
 from blocklab.sizing.readers.base import Reading
-from blocklab.sizing.series import Found, Series
+from blocklab.sizing.series import Series, Statistics
 from tests.unit.sizing_texts import mutated, text_of
 
 GOLDEN = Path(__file__).parent / "golden" / "sizing" / "cloudwatch"
@@ -21,18 +21,18 @@ VOL = "vol-0123456789abcdef0"
 TEN = 1714557600.0
 
 
-def read(name: str) -> Found:
+def read(name: str) -> Statistics:
     return of(text_of(GOLDEN / name))
 
 
-def of(text: Text) -> Found:
+def of(text: Text) -> Statistics:
     head = text.text
     kinds = [kind for kind in cloudwatch_files.KINDS.values() if kind.fits(head)]
     assert len(kinds) == 1
     return kinds[0].read(text, Reading())
 
 
-def statistics(path: str, label: str, *points: tuple[str, dict[str, float]]) -> Found:
+def statistics(path: str, label: str, *points: tuple[str, dict[str, float]]) -> Statistics:
     rows = [{"Timestamp": f"2024-05-01T{at}Z", **values} for at, values in points]
     return of(Text(Path(path), tuple(json.dumps({"Label": label, "Datapoints": rows}).split("\n"))))
 

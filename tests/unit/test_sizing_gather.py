@@ -80,7 +80,7 @@ def test_one_database_under_two_names_counts_once(tmp_path: Path) -> None:
 
 def test_two_databases_of_one_name_on_two_hosts_are_two_systems(tmp_path: Path) -> None:
     text = (GOLDEN / "oracle" / "awr-19.html").read_text()
-    host = kinds.read(GOLDEN / "oracle" / "awr-19.html", "awr-html", Asked().reading).series[0].host
+    host = kinds.read(GOLDEN / "oracle" / "awr-19.html", "awr-html", Asked().reading)[1].series[0].host
     one, two = tmp_path / "one.html", tmp_path / "two.html"
     one.write_text(text)
     two.write_text(text.replace(host, "elsewhere"))
@@ -105,7 +105,7 @@ def test_device_counters_of_the_databases_host_win_and_are_compared(tmp_path: Pa
     awr = GOLDEN / "oracle" / "awr-19.html"
     alone = gather([awr], Asked())
     start, end = alone.systems[0].curve.starts[0], alone.systems[0].curve.ends[0]
-    host = kinds.read(awr, "awr-html", Asked().reading).series[0].host
+    host = kinds.read(awr, "awr-html", Asked().reading)[1].series[0].host
     disk = stats(tmp_path / "stats", (int(start), 0), (int(end), 3_600_000))
     found = gather([awr, disk], Asked(names={disk: host}))
     (system,) = found.systems

@@ -18,7 +18,7 @@ from blocklab.formats.database.oracle.tables import Numbers, Row, moment, month
 from blocklab.formats.text import Refused, Text, head, whole
 from blocklab.sizing.readers.base import Reading
 from blocklab.sizing.readers.oracle import KINDS
-from blocklab.sizing.series import Found, Rates, Series, Trust
+from blocklab.sizing.series import Rates, Series, Statistics, Trust
 
 GOLDEN = Path(__file__).parent / "golden" / "sizing" / "oracle"
 REAL = Path(__file__).parents[2].parent / "shared" / "data" / "awr"
@@ -31,7 +31,7 @@ def kinds(path: Path) -> list[str]:
     return [name for name, kind in KINDS.items() if kind.fits(head(path))]
 
 
-def read(path: Path, reading: Reading | None = None) -> Found:
+def read(path: Path, reading: Reading | None = None) -> Statistics:
     (kind,) = kinds(path)
     return KINDS[kind].read(whole(path), reading or Reading())
 

@@ -1,27 +1,76 @@
-"""What one foreign file held, and how what a tool printed without times becomes that."""
+"""What one foreign file held: one typed table for whatever tool printed it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
-import numpy as np
 
 from blocklab.formats.clock import Clock
 from blocklab.formats.text import Bad, Text
 from blocklab.model.sample import Latencies, Phase, Sample, Transaction
-from blocklab.model.watched import Watched
+
+# To import numpy takes time that commands without series do not have.
+if TYPE_CHECKING:
+    from blocklab.model.watched import Watched
+
+MOST_BAD = 8
+"""So many of the rows that are left out are kept."""
+
+
+class Table(msgspec.Struct, frozen=True, kw_only=True):
+    """Reports of what watched a host (iostat, sar): means over intervals, as columns, one ``Watched`` a layer.
+
+    The ``times`` of ``watched`` are places in ``clock``, the ends of the intervals; without a clock they are
+    seconds since the epoch. ``seconds`` (by place) are the lengths of the intervals, where the tool tells them;
+    ``before`` (by place) is the place at which an interval began, None for a place without an interval, where the
+    tool tells that. Without either, the steps between the times are all that is known of lengths.
+    """
+
+    watched: tuple[Watched, ...]
+    clock: Clock | None = None
+    host: str = ""
+    output: int = 1
+    """Which of several outputs it is of that were put into one file, from 1."""
+    seconds: tuple[float, ...] = ()
+    before: tuple[int | None, ...] = ()
+    untimed: bool = False
+    """Whether its times are made up, since it has none that are known: they tell nothing but the order."""
+    since_boot: bool = False
+    """Whether its one report may be an average since the boot: nothing tells."""
+    discards: bool = False
+    """Whether ``iops`` count discards (TRIM) too."""
+
+
+class Dump(msgspec.Struct, frozen=True, kw_only=True):
+    """Cumulative counters at one moment, by the source's own names; ``units`` are by the same ones.
+
+    ``time`` is a place in the file's clock, None where it tells none. ``uptime`` (s) is that of the server or host
+    that counts. ``device`` is the block device, empty for a server's counters. ``line``: where it begins, from 1.
+    ``rates`` are the source's own means over its last ``window`` seconds.
+    """
+
+    counters: Mapping[str, float]
+    units: Mapping[str, str] = {}
+    time: int | None = None
+    uptime: float | None = None
+    device: str = ""
+    product: str = ""
+    line: int = 0
+    window: float = 0.0
+    rates: Mapping[str, float] = {}
 
 
 class Found(msgspec.Struct, frozen=True, kw_only=True):
-    """``kind`` is what it was taken for, ``rows`` how many rows of it were good, ``first_bad`` the first other.
+    """``kind`` is what it was taken for. ``rows``: how many rows of it were good; ``bad``: how many were left out;
+    ``bad_rows`` has the first few of those.
 
     ``host`` is empty where the file does not name one; its samples then have none either. ``clock`` has the times
-    as the file writes them: the ``time`` of a sample is a place in it until it is known what they mean. Without a
-    clock, times are seconds since the epoch. ``tool`` is the workload that printed it; empty for what watched one,
-    which has its series in ``watched``.
+    as the file writes them: the ``time`` of a sample, a phase or a dump is a place in it until it is known what
+    they mean. Without a clock, times are seconds since the epoch. ``tool`` is the workload that printed it; empty
+    for what watched one, which has its series in ``tables``, and for counters, which are in ``dumps``.
     """
 
     kind: str
@@ -30,21 +79,16 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
     tool: str = ""
     host: str = ""
     bad: int = 0
-    first_bad: Bad | None = None
+    bad_rows: tuple[Bad, ...] = ()
     samples: tuple[Sample, ...] = ()
-    watched: tuple[Watched, ...] = ()
+    tables: tuple[Table, ...] = ()
+    dumps: tuple[Dump, ...] = ()
     phases: tuple[Phase, ...] = ()
     transactions: tuple[Transaction, ...] = ()
     latencies: Latencies | None = None
     start: float | None = None
     end: float | None = None
     clock: Clock | None = None
-    untimed: bool = False
-    """Whether its times are made up, since it has none that are known: they tell nothing but the order."""
-    since_boot: bool = False
-    """Whether its one report may be an average since the boot: nothing tells."""
-    joined: str = ""
-    """Of what watched a workload: the one that it was joined to, where its times do not tell."""
     order: int = 0
     """Of fio's logs: the number of the job, from 1 on; 0 where the name has none. Each clone has its own."""
     clients: frozenset[int] = frozenset()
@@ -61,35 +105,48 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
     """Of fio's reports: the version of fio, 2 or 3."""
     either: str = ""
     """Of fio's latency logs: why their unit is not known, unless a JSON of fio 3 is beside them."""
+    settings: Mapping[str, str] = {}
+    """Of a server's counters: the variables that are shown beside them."""
     remarks: tuple[str, ...] = ()
 
+    @property
+    def first_bad(self) -> Bad | None:
+        """The first row that was left out."""
+        return self.bad_rows[0] if self.bad_rows else None
 
-def found_in(text: Text, kind: str, *, bad: Sequence[Bad], remarks: Sequence[str] = (), **more: Any) -> Found:
-    """What a text held: a last line that was cut is one of the ``bad`` ones. ``more``: further fields."""
-    if text.cut.strip():
-        bad = [*bad, Bad(len(text.lines) + 1, text.cut, True)]
+    @property
+    def watched(self) -> tuple[Watched, ...]:
+        """The series of all its tables."""
+        return tuple(series for table in self.tables for series in table.watched)
+
+    @property
+    def untimed(self) -> bool:
+        """Whether the times of its tables are made up."""
+        return any(table.untimed for table in self.tables)
+
+    def of_series(self, change: Callable[[Watched], Watched], **more: Any) -> Found:
+        """The same with each series of its tables changed. ``more``: further fields of the tables."""
+        tables = tuple(
+            msgspec.structs.replace(table, watched=tuple(map(change, table.watched)), **more)
+            for table in self.tables
+        )
+        return msgspec.structs.replace(self, tables=tables)
+
+
+def found_in(
+    text: Text, kind: str, *, bad: Sequence[Bad], remarks: Sequence[str] = (), cut_read: bool = False, **more: Any
+) -> Found:
+    """What a text held. A last line that was cut is one of the ``bad`` ones, unless the reader saw it with the
+    others (``cut_read``). ``more``: further fields."""
+    last = len(text.lines) + 1
+    if not text.cut.strip():
+        rows = list(bad)
+    elif cut_read:
+        # It may have nothing wrong but that it has no end.
+        rows = [msgspec.structs.replace(row, cut=row.cut or row.line == last) for row in bad]
+    else:
+        rows = [*bad, Bad(last, text.cut, True)]
     return Found(
-        kind=kind, path=text.path, bad=len(bad), first_bad=bad[0] if bad else None,
+        kind=kind, path=text.path, bad=len(rows), bad_rows=tuple(rows[:MOST_BAD]),
         remarks=(*text.remarks, *remarks), **more,
     )  # fmt: skip
-
-
-def in_columns(found: Found) -> Found:
-    """The same; of what watched a workload the series are columns, however it was read."""
-    if found.tool or not found.samples:
-        return found
-    series: dict[tuple[str, str], dict[str, tuple[str, dict[float, float]]]] = {}
-    for each in found.samples:
-        if each.time is not None:
-            mine = series.setdefault((each.host, each.layer), {}).setdefault(each.metric, (each.unit, {}))
-            mine[1].setdefault(each.time, each.value)
-    watched = []
-    for (host, layer), metrics in series.items():
-        times = sorted({time for _, points in metrics.values() for time in points})
-        values = {
-            metric: np.array([points.get(time, np.nan) for time in times], dtype=float)
-            for metric, (_, points) in metrics.items()
-        }
-        units = {metric: unit for metric, (unit, _) in metrics.items()}
-        watched.append(Watched(layer, host, np.array(times, dtype=float), values, units))
-    return msgspec.structs.replace(found, samples=(), watched=tuple(watched))

@@ -2,78 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 import msgspec
 
 from blocklab.errors import StudyError
-from blocklab.formats import looks
-from blocklab.formats.found import Found, in_columns
+from blocklab.formats import kinds, looks
+from blocklab.formats.found import Found
+from blocklab.formats.kind import Kind
 from blocklab.formats.lines import completed, prefix_of, prefixes, stripped, without
-from blocklab.formats.load import hammerdb, jdbcrunner
 from blocklab.formats.load.agree import contradictions
-from blocklab.formats.load.fio import json_file, log_file, text_file
-from blocklab.formats.load.go_tpc import text as go_tpc
-from blocklab.formats.load.pgbench import aggregate, single, summary
-from blocklab.formats.load.sysbench import oltp
+from blocklab.formats.load.fio import log_file
 from blocklab.formats.prefix import seen
 from blocklab.formats.prefix_times import anchored
 from blocklab.formats.streaming import streamed
 from blocklab.formats.text import Refused, Text, head, whole, with_numbers
-from blocklab.imports import (
-    dstat,
-    iostat,
-    iostat_json,
-    sadf,
-    sar,
-    vmstat,
-)
 
-
-class Kind(msgspec.Struct, frozen=True):
-    """``fits`` gets the start of a file, ``read`` all of it. ``lines``: it reads line by line, so that a file need
-    not fit in memory, and may have a prefix before each line."""
-
-    says: str
-    fits: Callable[[str], bool]
-    read: Callable[[Text], Found]
-    lines: bool = False
-
-
-def _never(start: str) -> bool:
-    return False
-
-
-def _log(kind: str) -> Kind:
-    return Kind(f"fio's {kind} log", _never, lambda text: log_file.read_log(text.path, kind))
-
-
-KINDS: Mapping[str, Kind] = {
-    "fio-json": Kind("fio's JSON or JSON+", json_file.fits, json_file.read),
-    "fio-text": Kind("fio's text output", text_file.fits, text_file.read),
-    **{f"fio-{kind}": _log(kind) for kind in log_file.KINDS},
-    "iostat": Kind("iostat, with and without -x, -d and -c", iostat.fits, iostat.read, lines=True),
-    "iostat-json": Kind("iostat -o JSON", iostat_json.fits, iostat_json.read, lines=True),
-    "sar": Kind("sar -d, -b, -u", sar.fits, sar.read, lines=True),
-    "sadf-json": Kind("sadf -j", sadf.fits_json, sadf.read_json, lines=True),
-    "sadf-csv": Kind("sadf -d", sadf.fits_csv, sadf.read_csv, lines=True),
-    "vmstat": Kind("vmstat", vmstat.fits, vmstat.read, lines=True),
-    "dstat": Kind("dstat's table", dstat.fits, dstat.read),
-    "dstat-csv": Kind("dstat's CSV", dstat.fits_csv, dstat.read_csv),
-    "pgbench": Kind("pgbench's summary", summary.fits, summary.read),
-    "pgbench-progress": Kind("pgbench -P without a summary", summary.fits_progress, summary.read_progress),
-    "pgbench-log": Kind("pgbench -l", single.fits, lambda text: single.read([text.path])),
-    "pgbench-aggregate": Kind("pgbench --aggregate-interval", aggregate.fits, lambda text: aggregate.read([text])),
-    "go-tpc": Kind("go-tpc's output", go_tpc.fits, go_tpc.read),
-    "sysbench": Kind("sysbench's output", oltp.fits, oltp.read),
-    "hammerdb": Kind("HammerDB's output, log or job", hammerdb.fits, hammerdb.read),
-    "hammerdb-profile": Kind("HammerDB's time profile", hammerdb.fits_profile, hammerdb.profile),
-    "hammerdb-counter": Kind("HammerDB's transaction counter", hammerdb.fits_counter, hammerdb.counter),
-    "jdbcrunner": Kind("JdbcRunner's log", jdbcrunner.fits, jdbcrunner.read),
-}
-# They are read in blocks: all of their text at once would take as much memory.
-_IN_BLOCKS = ("pgbench-log", *log_file.LOGS)
+# Cumulative counters, which measure no run.
+_COUNTERS = ("innodb-status", "mysql-status", "postgres-stats", "diskstats")
+KINDS: Mapping[str, Kind] = {name: kind for name, kind in kinds.KINDS.items() if name not in _COUNTERS}
 
 
 def kind_of(path: Path) -> str:
@@ -97,12 +45,14 @@ def kind_of(path: Path) -> str:
 
 def _fitting(start: str) -> list[str]:
     return [
-        name for name, kind in KINDS.items() if (seen(start, kind.fits)[0] if kind.lines else kind.fits(start))
+        name
+        for name, kind in KINDS.items()
+        if (seen(start, kind.fits)[0] if kind.reads == "lines" else kind.fits(start))
     ]
 
 
 def _fits_stripped(start: str) -> bool:
-    return any(name not in _IN_BLOCKS for name in _fitting(start))
+    return any(KINDS[name].reads != "blocks" for name in _fitting(start))
 
 
 def _unknown(start: str) -> str:
@@ -124,20 +74,23 @@ def read(path: Path, kind: str, first_report: str = "") -> Found:
 
 
 def _read(path: Path, start: str, kind: str, known: Kind, first_report: str) -> Found:
-    if kind in _IN_BLOCKS:
-        return in_columns(known.read(Text(path, ())))
-    if known.lines:
-        text = streamed(path, start, known.fits, first_report)
-        found = known.read(text)
-        first = found.first_bad
-        if first is not None and text.cut.strip() and first.line == len(text.lines) + 1:
-            # It may have nothing wrong but that it has no end.
-            found = msgspec.structs.replace(found, first_bad=msgspec.structs.replace(first, cut=True))
-        return found
+    if known.reads == "blocks":
+        return known.read(Text(path, ()))
+    if known.reads == "lines":
+        return _of_one_host(known.read(streamed(path, start, known.fits, first_report)))
     text = whole(path)
     if not known.fits(start) and (prefix := prefix_of(start, known.fits)) is not None:
         text = stripped(text, prefix)
     text = completed(text)
     found = known.read(text)
     found = msgspec.structs.replace(found, remarks=(*found.remarks, *contradictions(found, text)))
-    return in_columns(anchored(found, text) if text.times else found)
+    return anchored(found, text) if text.times else found
+
+
+def _of_one_host(found: Found) -> Found:
+    """Raises ``Refused`` for several outputs in one file, and for one of several hosts."""
+    if len(blocks := {table.output for table in found.tables}) > 1:
+        raise Refused(f"holds {len(blocks)} outputs of sar; cut it at the lines 'Linux ...' into a file for each")
+    if len(hosts := sorted({table.host for table in found.tables})) > 1:
+        raise Refused(f"it is of several hosts: {', '.join(hosts)}; make a file of each")
+    return found

@@ -10,8 +10,8 @@ import msgspec
 import numpy as np
 
 from blocklab.errors import StudyError
+from blocklab.formats.host import identity
 from blocklab.formats.load.fio.options import runtime
-from blocklab.imports import identity
 from blocklab.imports import phases as points
 from blocklab.model.metrics import metric as metric_of
 from blocklab.model.sample import Phase, Sample

@@ -99,7 +99,7 @@ def _disjoint(logs: Sequence[_File]) -> None:
 def _one(logs: Sequence[_File], read: Found, what: str) -> None:
     """``read`` is what all of them are together: the first file has it."""
     (first, own), *others = logs
-    first.found = msgspec.structs.replace(read, bad=own.bad, first_bad=own.first_bad)
+    first.found = msgspec.structs.replace(read, bad=own.bad, bad_rows=own.bad_rows)
     names = ", ".join(each.shown for each, _ in others)
     first.remarks += (f"one log with {names}, {what}: {read.rows:,} rows together",)
     for each, found in others:

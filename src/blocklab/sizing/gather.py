@@ -9,6 +9,7 @@ import msgspec
 import numpy as np
 
 from blocklab.errors import StudyError
+from blocklab.formats.found import Found
 from blocklab.formats.text import Refused, digest
 from blocklab.sizing import devices, kinds
 from blocklab.sizing.curve import Curve, apart, curve_of, filled, mean, overlap, total
@@ -16,9 +17,9 @@ from blocklab.sizing.readers import cloudwatch
 from blocklab.sizing.readers.base import Reading
 from blocklab.sizing.series import (
     Columns,
-    Found,
     Interval,
     Series,
+    Statistics,
     Trust,
     implausible,
     joined,
@@ -51,6 +52,7 @@ class _Given(msgspec.Struct):
     path: Path
     kind: str = ""
     found: Found | None = None
+    statistics: Statistics = Statistics()
     left_out: str = ""
 
 
@@ -84,7 +86,7 @@ def _read(path: Path, asked: Asked) -> _Given:
     given = _Given(path)
     try:
         given.kind = asked.kinds.get(path) or kinds.kind_of(path)
-        given.found = kinds.read(path, given.kind, asked.reading)
+        given.found, given.statistics = kinds.read(path, given.kind, asked.reading)
     except Refused as reason:
         given.left_out = str(reason)
     return given
@@ -126,12 +128,12 @@ def _series(
             continue
         wanted = asked.names.get(each.path, "")
         remarks += _file_remarks(each)
-        for one in each.found.series:
+        for one in each.statistics.series:
             found.append(
                 (one.system, msgspec.structs.replace(one, system=wanted or one.system or labels[each.path]))
             )
             remarks += [f"{each.path}: {remark}" for remark in one.remarks]
-        for dump in each.found.snapshots:
+        for dump in each.statistics.snapshots:
             name = wanted or dump.system or labels[each.path]
             snapshots.append(msgspec.structs.replace(dump, system=name))
     paired = pair(snapshots, every=asked.every)
@@ -144,11 +146,12 @@ def _series(
 
 def _file_remarks(given: _Given) -> Iterator[str]:
     assert given.found is not None
-    yield from (f"{given.path}: {remark}" for remark in given.found.remarks)
-    for bad in given.found.bad[:_MOST_BAD]:
+    remarks = dict.fromkeys((*given.found.remarks, *given.statistics.remarks))
+    yield from (f"{given.path}: {remark}" for remark in remarks)
+    for bad in given.found.bad_rows[:_MOST_BAD]:
         yield f"{given.path}:{bad.line}: left out: {bad.text[:80]!r}"
-    if given.found.lost > _MOST_BAD:
-        yield f"{given.path}: {given.found.lost} lines left out in all"
+    if (lost := given.found.bad) > _MOST_BAD:
+        yield f"{given.path}: {lost} lines left out in all"
 
 
 def _plausible(series: Sequence[tuple[str, Series]], remarks: list[str]) -> list[tuple[str, Series]]:

@@ -255,15 +255,15 @@ COUNTERS = (
 """The names in ``Device.counters``: requests, bytes, seconds that all requests took together, commits."""
 
 
-class Found(msgspec.Struct, frozen=True, kw_only=True):
-    """What one file held: whole ``series``, or ``snapshots`` that are still to be paired, also with those of other
-    files. ``bad``: the lines that were left out, the first few of ``lost``."""
+class Statistics(msgspec.Struct, frozen=True, kw_only=True):
+    """What one file tells of systems: whole ``series``, or ``snapshots`` that are still to be paired, also with
+    those of other files."""
 
     series: tuple[Series, ...] = ()
     snapshots: tuple[Snapshot, ...] = ()
+    remarks: tuple[str, ...] = ()
     bad: tuple[Bad, ...] = ()
     lost: int = 0
-    remarks: tuple[str, ...] = ()
 
 
 def without(rates: Rates, parts: Sequence[Rates]) -> Rates:

@@ -16,7 +16,6 @@ import msgspec
 
 from blocklab.formats.clock import Clock, Stamp, stamp
 from blocklab.formats.found import MOST_BAD, Dump, Found
-from blocklab.formats.kind import Kind
 from blocklab.formats.text import Bad, Refused, Text
 
 # 2023-11-20 10:00:00 0x7f97a9c91700 INNODB MONITOR OUTPUT   (MySQL 5.7 on, MariaDB 10.1 on)
@@ -82,8 +81,8 @@ def fits(start: str) -> bool:
 
 
 def read(text: Text) -> Found:
-    """The counters of each dump: file I/O since the server's start (``log`` are writes of the redo log, ``sequence``
-    its bytes), and the averages of the last seconds. Raises ``Refused`` where there is none that can be used."""
+    """The counters of each dump: file I/O since the server's start (``log`` are writes of the redo log,
+    ``sequence`` its bytes), and the averages of the last seconds. Raises ``Refused`` where none can be used."""
     dumps = list(_dumps(text))
     if not dumps:
         raise Refused("no line like '2023-11-20 10:00:00 0x7f.. INNODB MONITOR OUTPUT' in it")
@@ -92,7 +91,7 @@ def read(text: Text) -> Found:
     if not usable:
         raise Refused(f"line {bad[0].line}: {bad[0].text}; take it again: mysql -E -e 'SHOW ENGINE INNODB STATUS'")
     return Found(
-        kind=KIND, path=text.path, rows=len(usable), bad=len(bad), bad_rows=tuple(bad[:MOST_BAD]),
+        kind="innodb-status", path=text.path, rows=len(usable), bad=len(bad), bad_rows=tuple(bad[:MOST_BAD]),
         clock=Clock(tuple(each.stamp for each in usable if each.stamp is not None)),
         dumps=tuple(_counted(each, place) for place, each in enumerate(usable)), remarks=text.remarks,
     )  # fmt: skip
@@ -174,7 +173,13 @@ def _counted(dump: _Dump, place: int) -> Dump:
     units = {name: "B" if name == "sequence" else "1" for name in counters}
     window, rates = _window(dump)
     return Dump(
-        counters=counters, units=units, time=place, product=dump.product, line=dump.line, window=window, rates=rates
+        counters=counters,
+        units=units,
+        time=place,
+        product=dump.product,
+        line=dump.line,
+        window=window,
+        rates=rates,
     )
 
 
@@ -185,7 +190,3 @@ def _window(dump: _Dump) -> tuple[float, dict[str, float]]:
         return 0.0, {}
     found = {name: float(value) for name, value in rates.groupdict().items()}
     return seconds, found | ({"log": float(log["rate"])} if log is not None else {})
-
-
-KIND = "innodb-status"
-KINDS: Mapping[str, Kind] = {KIND: Kind("SHOW ENGINE INNODB STATUS of MySQL or MariaDB", fits, read)}

@@ -10,13 +10,12 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 import msgspec
 
 from blocklab.formats.clock import Clock, Stamp, stamp
 from blocklab.formats.found import MOST_BAD, Dump, Found
-from blocklab.formats.kind import Kind
 from blocklab.formats.text import Bad, Refused, Text
 
 # MySQL and MariaDB write these in their variables; all that is used of those.
@@ -92,7 +91,7 @@ def fits(start: str) -> bool:
 
 
 def read(text: Text) -> Found:
-    """The counters of each dump; of one that ``lacks`` some the row is ``bad``, but it is there. Raises ``Refused``."""
+    """The counters of each dump; one that ``lacks`` some is a bad row, but there. Raises ``Refused``."""
     every = _gathered(text)
     if not every.dumps:
         raise Refused("no counter of SHOW GLOBAL STATUS in it")
@@ -103,7 +102,7 @@ def read(text: Text) -> Found:
     found = tuple(_counted(each, next(places) if each.stamp is not None else None) for each in dumps)
     bad = [*every.bad, *(Bad(each.line, why) for each in found if (why := lacks(each)))]
     return Found(
-        kind=KIND, path=text.path, rows=len(found), bad=len(bad), bad_rows=tuple(bad[:MOST_BAD]),
+        kind="mysql-status", path=text.path, rows=len(found), bad=len(bad), bad_rows=tuple(bad[:MOST_BAD]),
         clock=Clock(tuple(stamps)) if stamps else None, dumps=found, settings=every.variables,
         remarks=(*text.remarks, *said),
     )  # fmt: skip
@@ -111,9 +110,7 @@ def read(text: Text) -> Found:
 
 def _counted(dump: _Dump, place: int | None) -> Dump:
     units = {name: "B" if name in _BYTES else "1" for name in dump.values}
-    return Dump(
-        counters=dump.values, units=units, line=dump.line, uptime=dump.values.get("uptime"), time=place
-    )
+    return Dump(counters=dump.values, units=units, line=dump.line, uptime=dump.values.get("uptime"), time=place)
 
 
 def _rows(text: Text) -> Iterator[_Row | tuple[int, Stamp]]:
@@ -214,7 +211,3 @@ def _stamped(dumps: Sequence[_Dump], times: Sequence[tuple[int, Stamp]]) -> list
         msgspec.structs.replace(dump, stamp=found.get(index) if index < first else None)
         for index, dump in enumerate(dumps)
     ]
-
-
-KIND = "mysql-status"
-KINDS: Mapping[str, Kind] = {KIND: Kind("SHOW GLOBAL STATUS of MySQL or MariaDB", fits, read)}

@@ -15,7 +15,6 @@ import msgspec
 from blocklab.formats.clock import Clock, Stamp
 from blocklab.formats.database.psql import Row, Table, moment, tables
 from blocklab.formats.found import MOST_BAD, Dump, Found
-from blocklab.formats.kind import Kind
 from blocklab.formats.text import Refused, Text
 
 IO, WAL, WRITER, CHECKPOINTER, DATABASE = (
@@ -100,7 +99,8 @@ class View(Dump, frozen=True, kw_only=True):
     backend type, object and context, or the database's name.
 
     ``own``: whether its own column tells the time, else it is that of the line ``above``. ``resets``: the
-    ``stats_reset``; ``unset``: whether one is NULL in a row that counts something. ``wrong``: why it cannot be used.
+    ``stats_reset``; ``unset``: whether one is NULL in a row that counts something. ``wrong``: why it cannot be
+    used.
     """
 
     view: str
@@ -138,9 +138,11 @@ def read(text: Text) -> Found:
         raise Refused("; ".join(dict.fromkeys(f"line {each.line}: {each.wrong}" for each in every)))
     stamps: list[Stamp] = []
     dumps = tuple(_view(each, stamps) for each in every)
-    direct = [row.cells[each.columns.index(DIRECT)] for each in found if DIRECT in each.columns for row in each.rows]
+    direct = [
+        row.cells[each.columns.index(DIRECT)] for each in found if DIRECT in each.columns for row in each.rows
+    ]
     return Found(
-        kind=KIND, path=text.path, rows=sum(len(each.rows) for each in dumps), bad=len(bad),
+        kind="postgres-stats", path=text.path, rows=sum(len(each.rows) for each in dumps), bad=len(bad),
         bad_rows=tuple(bad[:MOST_BAD]), clock=Clock(tuple(stamps)) if stamps else None, dumps=dumps,
         settings={DIRECT: ", ".join(direct)} if direct else {}, remarks=(*text.remarks, *said),
     )  # fmt: skip
@@ -313,11 +315,3 @@ def _resets(
         resets += [stamp for stamp in stamps if stamp is not None]
         unset = unset or (None in stamps and any(counted.values()))
     return resets, unset
-
-
-KIND = "postgres-stats"
-KINDS: Mapping[str, Kind] = {
-    KIND: Kind(
-        "PostgreSQL's pg_stat_io, pg_stat_wal, pg_stat_bgwriter, pg_stat_database as psql prints them", fits, read
-    )
-}

@@ -8,7 +8,7 @@ from datetime import UTC, tzinfo
 import msgspec
 
 from blocklab.formats.text import Text
-from blocklab.sizing.series import Found
+from blocklab.sizing.series import Statistics
 
 
 class Reading(msgspec.Struct, frozen=True, kw_only=True):
@@ -27,5 +27,5 @@ class Kind(msgspec.Struct, frozen=True):
 
     label: str
     fits: Callable[[str], bool]
-    read: Callable[[Text, Reading], Found]
+    read: Callable[[Text, Reading], Statistics]
     lines: bool = False

@@ -19,7 +19,7 @@ import msgspec
 from blocklab.formats.json_documents import can_be
 from blocklab.formats.text import Bad, Refused
 from blocklab.sizing.devices import INSTANCES, VOLUMES
-from blocklab.sizing.series import Found, Interval, Rates, Series, Trust
+from blocklab.sizing.series import Interval, Rates, Series, Statistics, Trust
 
 DATABASES = "CloudWatch RDS"
 # Field, whether it is a sum of the period, and by how much a value counts.
@@ -114,7 +114,7 @@ def of_path(path: Path) -> tuple[str, str]:
     return path.stem, path.parent.name
 
 
-def found(every: Sequence[Points], path: Path, remarks: list[str], bad: Sequence[Bad]) -> Found:
+def found(every: Sequence[Points], path: Path, remarks: list[str], bad: Sequence[Bad]) -> Statistics:
     """The series of each volume, instance or database. Raises ``Refused`` where nothing is left."""
     remarks = list(remarks)
     usual = _period([each for each in every if each.values])
@@ -152,7 +152,7 @@ def found(every: Sequence[Points], path: Path, remarks: list[str], bad: Sequence
         )
     if not series:
         raise Refused("; ".join(list(dict.fromkeys(why))[:3]) or "no data points of a metric of block storage")
-    return Found(
+    return Statistics(
         series=tuple(series), bad=tuple(bad[:8]), lost=len(bad), remarks=tuple(dict.fromkeys(remarks))
     )  # fmt: skip
 

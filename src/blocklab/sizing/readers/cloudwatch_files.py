@@ -14,7 +14,7 @@ from blocklab.formats.json_documents import can_be, documents, line_at, number, 
 from blocklab.formats.text import Bad, Refused, Text
 from blocklab.sizing.readers.base import Kind, Reading
 from blocklab.sizing.readers.cloudwatch import METRIC, Points, described, found, of_path, stated
-from blocklab.sizing.series import Found
+from blocklab.sizing.series import Statistics
 
 _STATISTICS = ("Sum", "Average", "SampleCount", "Maximum", "Minimum")
 _RESULTS = re.compile(r'"(?P<what>MetricDataResults|Datapoints)"\s*:\s*\[')
@@ -65,7 +65,7 @@ class _Got:
             known.device = other.device if other else ""
         return known
 
-    def done(self, text: Text) -> Found:
+    def done(self, text: Text) -> Statistics:
         """The series. Raises ``Refused`` without any."""
         if self.unknown:
             names = ", ".join(dict.fromkeys(self.unknown[:6]))
@@ -83,7 +83,7 @@ def _others(labels: Sequence[str]) -> bool:
     return any(re.search(r"[A-Z][a-z]+[A-Z]", label) for label in labels)
 
 
-def read_json(text: Text, reading: Reading) -> Found:
+def read_json(text: Text, reading: Reading) -> Statistics:
     """The series of what the CLI printed once or several times. Where the queries of ``get-metric-data`` stand in
     the file too they tell metric, volume, period and statistic of each result.
 
@@ -255,7 +255,7 @@ def _time(cell: str) -> Stamp | None:
     return stamp(_NO_SECONDS.sub(r"\1:00", cell)) if len(cell) < 60 else None
 
 
-def read_csv(text: Text, reading: Reading) -> Found:
+def read_csv(text: Text, reading: Reading) -> Statistics:
     """The series of CSV: a column of times and one for each metric, whose header rows tell label, statistic and
     period (the console's download); or the data points of one metric, with a column for each statistic.
 

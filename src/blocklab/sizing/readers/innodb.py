@@ -22,7 +22,7 @@ def statistics(found: Found, reading: Reading) -> Statistics:
     assert found.clock is not None
     times, said = resolve(found.clock, str(found.path), zone=reading.zone, order=reading.order, anchors=())
     snapshots = tuple(_snapshot(each, at, found.path) for each, at in zip(found.dumps, times, strict=True))
-    return Statistics(snapshots=snapshots, remarks=(*found.remarks, *said, *_assumed()))
+    return Statistics(snapshots=snapshots, remarks=(*said, *_assumed()))
 
 
 def _assumed() -> tuple[str, ...]:
@@ -36,8 +36,8 @@ def _assumed() -> tuple[str, ...]:
 def _snapshot(dump: Dump, time: float | None, path: Path) -> Snapshot:
     window, remarks = _window(dump, time)
     return Snapshot(
-        system="", source=SOURCE, file=path, counters=dump.counters, time=time, product=dump.product, window=window,
-        line=dump.line, model=_device, window_remarks=remarks,
+        system="", source=SOURCE, file=path, counters=dump.counters, time=time, product=dump.product,
+        window=window, line=dump.line, model=_device, window_remarks=remarks,
     )  # fmt: skip
 
 

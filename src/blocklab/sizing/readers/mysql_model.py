@@ -34,6 +34,8 @@ LARGEST = 256.0 * 1024
 # Any other of InnoDB's flush methods goes through the page cache: fsync, the default of MySQL before 8.4 and of
 # MariaDB before 10.6.
 _DIRECT = ("o_direct", "o_direct_no_fsync", "all_o_direct")
+
+
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """What SHOW GLOBAL VARIABLES tells, None where nothing does. ``buffered``: InnoDB's files go through the page
     cache. ``log_buffered``: the redo log does. ``log_block``: bytes to which its O_DIRECT writes are rounded.

@@ -28,7 +28,7 @@ def statistics(found: Found, reading: Reading) -> Statistics:
     if not usable:
         last = found.dumps[-1]
         raise Refused(f"line {last.line}: {lacks(last)}; take all of it: mysql -e 'SHOW GLOBAL STATUS'")
-    said = list(found.remarks)
+    said: list[str] = []
     times = _times(usable, found, reading, said)
     setting = mysql_model.settings(found.settings)
     snapshots = tuple(

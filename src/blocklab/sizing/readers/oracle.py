@@ -14,7 +14,7 @@ from blocklab.formats.database.oracle.tables import Numbers, Report, Row, Table,
 from blocklab.formats.text import Bad, Refused, Text
 from blocklab.sizing.readers.base import Kind, Reading
 from blocklab.sizing.readers.oracle_io import Measured, measured
-from blocklab.sizing.series import Found, Interval, Rates, Series, Trust
+from blocklab.sizing.series import Interval, Rates, Series, Statistics, Trust
 
 # <TITLE>AWR Report for DB: DBS   WORKLOAD REPOSITORY report for   STATSPACK report for   ASH Report For ORCL/orcl
 _MARK = re.compile(
@@ -75,14 +75,14 @@ def _fits_statspack(head: str) -> bool:
     return not _MARKUP.search(head) and _what(head) == "statspack"
 
 
-def _reader(split: Split, source: str) -> Callable[[Text, Reading], Found]:
-    def read(text: Text, reading: Reading) -> Found:
+def _reader(split: Split, source: str) -> Callable[[Text, Reading], Statistics]:
+    def read(text: Text, reading: Reading) -> Statistics:
         return _read(text, reading, split, source)
 
     return read
 
 
-def _read(text: Text, reading: Reading, split: Split, source: str) -> Found:
+def _read(text: Text, reading: Reading, split: Split, source: str) -> Statistics:
     """The series of each report in a file. Raises ``Refused`` where none can be used."""
     if why := _OTHERS.get(_what((text.text + text.cut)[:_HEAD])):
         raise Refused(why)
@@ -104,7 +104,7 @@ def _read(text: Text, reading: Reading, split: Split, source: str) -> Found:
             series.append(found)
     if not series:
         raise _no_report(text) or (refused[0] if refused else Refused("it holds no report"))
-    return Found(series=tuple(series), bad=tuple(bad[:20]), lost=len(bad), remarks=tuple(remarks))
+    return Statistics(series=tuple(series), bad=tuple(bad[:20]), lost=len(bad), remarks=tuple(remarks))
 
 
 def _no_report(text: Text) -> Refused | None:

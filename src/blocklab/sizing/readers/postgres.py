@@ -67,7 +67,7 @@ def statistics(found: Found, reading: Reading) -> Statistics:
     """Snapshots with the counters of all views at each moment. Raises ``Refused``, and ``StudyError`` for dates
     that may mean several days."""
     every = [each for each in found.dumps if isinstance(each, View)]
-    said = list(found.remarks)
+    said: list[str] = []
     times = _times(found, every, reading, said)
     direct = "data" in found.settings.get(DIRECT, "")
     resets = _resets(every, reading)
@@ -77,7 +77,7 @@ def statistics(found: Found, reading: Reading) -> Statistics:
         if (each := _snapshot(found.path, moment, resets, direct, said)) is not None
     ]
     if not snapshots:
-        raise Refused(f"no counters that can be used: {'; '.join(dict.fromkeys(said))}")
+        raise Refused(f"no counters that can be used: {'; '.join(dict.fromkeys((*found.remarks, *said)))}")
     return Statistics(snapshots=tuple(snapshots), remarks=tuple(dict.fromkeys(said)))
 
 

@@ -12,7 +12,7 @@ from statistics import median
 import msgspec
 
 from blocklab.errors import ParseError
-from blocklab.formats.found import Found
+from blocklab.formats.found import MOST_BAD, Found
 from blocklab.formats.load.fio import averaged
 from blocklab.formats.load.fio.single import fio_log
 from blocklab.formats.load.logs.summary import Latency, every_second, latency_values
@@ -118,7 +118,7 @@ def _averaged(paths: Sequence[Path], kind: str, phase: str) -> Found:
         raise refusal(error) from error
     return Found(
         kind=f"fio-{kind}", path=paths[0], rows=sum(map(len, rows)), tool=TOOL, bad=len(bad),
-        first_bad=bad[0] if bad else None, samples=samples, remarks=texts[0].remarks,
+        bad_rows=tuple(bad[:MOST_BAD]), samples=samples, remarks=texts[0].remarks,
     )  # fmt: skip
 
 
@@ -187,7 +187,7 @@ def _single(paths: Sequence[Path], kind: str, phase: str) -> Found:
     first = read.first_bad
     return Found(
         kind=f"fio-{kind}", path=path, rows=sum(each.count for each in read.latency.values()), tool=TOOL,
-        bad=read.bad, first_bad=Bad(first.line, first.text, first.cut) if first is not None else None,
+        bad=read.bad, bad_rows=(Bad(first.line, first.text, first.cut),) if first is not None else (),
         samples=tuple(samples), remarks=tuple(remarks),
     )  # fmt: skip
 

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
-from blocklab.formats.found import Found
+from blocklab.formats.found import MOST_BAD, Found
 from blocklab.formats.load.pgbench import single
 from blocklab.formats.load.pgbench.summary import LAYER
 from blocklab.formats.text import Bad, Refused, Text, mostly
@@ -65,7 +65,7 @@ def read(texts: Sequence[Text]) -> Found:
     first, end = float(start), float(every[-1][0] + step)
     return Found(
         kind="pgbench-aggregate", path=texts[0].path, rows=len(every), tool=LAYER, bad=len(bad),
-        first_bad=bad[0] if bad else None, samples=tuple(samples), phases=(Phase(LAYER, first, end),), start=first,
+        bad_rows=tuple(bad[:MOST_BAD]), samples=tuple(samples), phases=(Phase(LAYER, first, end),), start=first,
         end=end, remarks=(*texts[0].remarks, *_interval_remarks(every, step, len(whole), len(parts))),
     )  # fmt: skip
 

@@ -214,7 +214,7 @@ def read(paths: Sequence[Path]) -> Found:
     first = read.first_bad
     return Found(
         kind="pgbench-log", path=paths[0], rows=done.count, tool=LAYER, bad=read.bad,
-        first_bad=Bad(first.line, first.text, first.cut) if first is not None else None,
+        bad_rows=(Bad(first.line, first.text, first.cut),) if first is not None else (),
         samples=(*counted, *latency_values(done, LAYER)), phases=(Phase(LAYER, read.start, read.end),),
         transactions=tuple(Transaction(*each) for each in read.done),
         latencies=Latencies(done.count, done.curve, done.tiles), start=read.start, end=read.end,

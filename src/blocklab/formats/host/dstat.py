@@ -10,9 +10,13 @@ from datetime import UTC
 from itertools import zip_longest
 
 from blocklab.formats.clock import Clock, Numbers, Stamp, resolve, stamp
-from blocklab.formats.found import Found, found_in
+from blocklab.formats.found import Found, Table, found_in
+from blocklab.formats.host.columns import Collector, Columns
+from blocklab.formats.host.cpu import CPU
+from blocklab.formats.host.sar import ALL
 from blocklab.formats.text import Bad, Refused, Text
-from blocklab.model.sample import Sample
+from blocklab.model.metrics import metric as metric_of
+from blocklab.model.watched import Values
 
 # ----system---- ----total-usage---- -dsk/total- -net/total- ---paging-- ---system--      (dstat 0.7.4)
 # ----total-cpu-usage---- -dsk/total- --dsk/sda-- -net/total-                             (older ones, with -D)
@@ -35,7 +39,7 @@ _CPU = {
 _CPUS = ("total-usage", "total-cpu-usage", "total cpu usage", "total usage")
 _TIMES = ("time", "date/time", "epoch")
 # What dstat gives for all devices together must not be taken for another device beside those of iostat.
-ALL = "total"
+_TOTAL = "total"
 
 
 def fits(head: str) -> bool:
@@ -57,20 +61,24 @@ def fits_csv(head: str) -> bool:
     return _CSV.match(head) is not None
 
 
-def _value(group: str, name: str, value: float) -> tuple[str, float, str, str] | None:
-    """Metric, value, unit and layer of a column; None for one that is not kept."""
+def _meaning(group: str, name: str) -> tuple[str, str] | None:
+    """Layer and metric of a column; None for one that is not kept."""
     kind, _, device = group.partition("/")
     if group in _CPUS and name in _CPU:
-        return _CPU[name], value, "%", "cpu"
+        return CPU, _CPU[name]
     way = {"read": "read", "writ": "write"}.get(name)
     if kind in ("dsk", "io") and way and device:
-        what, unit = ("bandwidth", "B/s") if kind == "dsk" else ("iops", "1/s")
-        if device == ALL:
-            return f"disk.{way}.{what}", value, unit, "dsk/total"
-        return f"{way}.{what}", value, unit, device
+        what = "bandwidth" if kind == "dsk" else "iops"
+        if device == _TOTAL:
+            return ALL, f"disk.{way}.{what}"
+        return device, f"{way}.{what}"
     if kind == "net" and device and name in ("recv", "send"):
-        return f"{'rx' if name == 'recv' else 'tx'}.bandwidth", value, "B/s", group
+        return group, f"{'rx' if name == 'recv' else 'tx'}.bandwidth"
     return None
+
+
+def _with_units(row: Columns) -> Iterator[tuple[str, Values, str]]:
+    return ((metric, values, metric_of(metric).unit) for metric, values in row.items())
 
 
 class _Reading:
@@ -79,7 +87,7 @@ class _Reading:
     def __init__(self) -> None:
         self.columns: list[tuple[str, str]] = []
         self.stamps: list[Stamp] = []
-        self.samples: list[Sample] = []
+        self.collector = Collector()
         self.bad: list[Bad] = []
         self.rows = 0
         self.other: dict[str, None] = {}
@@ -118,13 +126,14 @@ class _Reading:
             self.since_boot += 1
             return
         self.untimed = not times
-        for (group, name), value in zip(kept, numbers, strict=True):
-            found = _value(group, name, value or 0.0)
-            if found is None:
+        layers: dict[str, dict[str, float]] = {}
+        for (group, name), amount in zip(kept, numbers, strict=True):
+            if (meaning := _meaning(group, name)) is None:
                 self.other.setdefault(f"{group} {name}".strip())
-                continue
-            metric, amount, unit, layer = found
-            self.samples.append(Sample(metric, amount, unit, layer, "", time=float(len(self.stamps))))
+            else:
+                layers.setdefault(meaning[0], {}).setdefault(meaning[1], amount or 0.0)
+        for layer, metrics in layers.items():
+            self.collector.add(layer, len(self.stamps), tuple(metrics), metrics.values(), _with_units)
         self.stamps.append(at)
         self.rows += 1
 
@@ -140,9 +149,12 @@ class _Reading:
             remarks.append(f"columns that are not kept: {', '.join(self.other)}")
         if self.untimed:
             remarks.append("it has no times (dstat -t): its rows are put one second apart, on 1970-01-01")
+        watched = self.collector.watched(host)
+        clock = Clock(tuple(self.stamps), self.day, self.near)
+        table = Table(watched=watched, clock=clock, host=host, untimed=self.untimed)
         return found_in(
-            text, kind, bad=self.bad, remarks=remarks, rows=self.rows, host=host, samples=tuple(self.samples),
-            clock=Clock(tuple(self.stamps), self.day, self.near), untimed=self.untimed,
+            text, kind, bad=self.bad, remarks=remarks, rows=self.rows, host=host,
+            tables=(table,) if watched else (),
         )  # fmt: skip
 
 

@@ -8,15 +8,15 @@ from typing import Any
 
 from blocklab.errors import ParseError
 from blocklab.formats.clock import Clock, Stamp, stamp
-from blocklab.formats.found import Found
+from blocklab.formats.found import Found, Table, found_in
+from blocklab.formats.host import sadf
+from blocklab.formats.host.columns import Collector, Rates, from_the_first, rows_of, twice
+from blocklab.formats.host.cpu import CPU, is_whole, shares_of
+from blocklab.formats.host.device_names import named
+from blocklab.formats.host.iostat import untimed
+from blocklab.formats.host.iostat_columns import Meaning, put_right
+from blocklab.formats.host.iostat_report import ONLY, Row, Run, first
 from blocklab.formats.text import Bad, Refused, Text
-from blocklab.imports import sadf
-from blocklab.imports.cpu import CPU, is_whole, shares_of
-from blocklab.imports.device_names import named
-from blocklab.imports.iostat import untimed
-from blocklab.imports.iostat_columns import Meaning, put_right
-from blocklab.imports.iostat_report import ONLY, Row, Run, first
-from blocklab.imports.watched import Collector, Rates, from_the_first, rows_of, twice
 from blocklab.model import outside
 
 # {"sysstat": {"hosts": [{"nodename": "db1", ... "statistics": [{"timestamp": ..., "disk": [...]}, {...
@@ -75,23 +75,25 @@ class _Reading:
         rates: Rates = self.meaning.rates if row.layer != CPU else shares_of
         self.collector.add(row.layer, row.place, row.names, row.numbers, rates)
 
-    def settle(self, whole: str, said: str) -> list[str]:
-        """Whether the first report counts, and what is to be said of that."""
+    def settle(self, whole: str, said: str) -> tuple[bool, list[str]]:
+        """Takes the first report if it counts: whether it may be one since the boot, and what is to be said of
+        it."""
         if not self.run.rows:
-            return []
+            return False, []
+        only = False
         if not said and _COMMA.search(whole):
             kind = "interval"
             told = (
                 "its first report is of an interval (iostat -y): a comma stands where the one since the boot was"
             )
         elif not said and self.reports == 1 and not self.bad and _CLOSED.search(whole):
-            kind, told = "interval", ONLY
+            kind, told, only = "interval", ONLY, True
         else:
             kind, told = first(self.run, [] if self.unread else self.stamps, said)
         if kind == "interval":
             for row in self.run.rows:
                 self._take(row)
-        return [told]
+        return only, [told]
 
 
 def read(text: Text) -> Found:
@@ -110,7 +112,7 @@ def read(text: Text) -> Found:
             got.report(report)
     except ParseError as error:
         got.bad.append(Bad(0, error.message))
-    said = got.settle(whole, text.first_report)
+    only, said = got.settle(whole, text.first_report)
     watched, told = put_right(got.collector.watched(name), got.meaning.sizes)
     if not watched:
         raise Refused("looks like iostat -o JSON, but has no complete report with a device or CPUs in it")
@@ -120,11 +122,13 @@ def read(text: Text) -> Found:
         remarks.append(untimed(repr(got.unread[0]) if got.unread[0] else ""))
     if len(got.unread) == len(stamps):
         watched, stamps = from_the_first(watched, stamps)
-    return Found(
-        kind="iostat-json", path=text.path, rows=rows_of(watched), host=name, bad=len(got.bad),
-        first_bad=got.bad[0] if got.bad else None, watched=watched, clock=Clock(tuple(stamps)),
-        untimed=len(got.unread) == len(got.stamps), since_boot=said == [ONLY],
-        remarks=(*text.remarks, *remarks),
+    table = Table(
+        watched=watched, clock=Clock(tuple(stamps)), host=name, untimed=len(got.unread) == len(got.stamps),
+        since_boot=only,
+    )  # fmt: skip
+    return found_in(
+        text, "iostat-json", bad=got.bad, remarks=remarks, cut_read=True, rows=rows_of(watched), host=name,
+        tables=(table,),
     )  # fmt: skip
 
 

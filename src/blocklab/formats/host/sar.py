@@ -9,18 +9,17 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-import msgspec
 import numpy as np
 
-from blocklab.formats.clock import DAY, Clock, Numbers, Stamp, banner_day, stamp
-from blocklab.formats.found import Found, found_in
+from blocklab.formats.clock import Clock, Numbers, Stamp, banner_day, stamp
+from blocklab.formats.found import Found, Table, found_in
+from blocklab.formats.host.columns import Collector, Columns, Rates, plain, twice
+from blocklab.formats.host.cpu import CPU, is_known, is_whole, shares_of
+from blocklab.formats.host.device_names import named
+from blocklab.formats.host.iostat_columns import Sizes, put_right
 from blocklab.formats.json_documents import number
 from blocklab.formats.text import Bad, Refused, Text, has_commas, points
-from blocklab.imports.cpu import CPU, is_known, is_whole, shares_of
-from blocklab.imports.device_names import named
-from blocklab.imports.iostat_columns import Sizes, put_right
-from blocklab.imports.watched import Collector, Columns, Rates, plain, twice, used
-from blocklab.model.watched import Values, Watched
+from blocklab.model.watched import Values
 
 KIB, SECTOR = 1024.0, 512.0
 ALL = "dsk/total"
@@ -39,16 +38,15 @@ _TIMED = re.compile(
 _TIME = r"^[ \t]*\d{1,2}\D{1,2}\d\d?\D.{0,24}[ \t]"
 # 00:00:01          DEV       tps  rd_sec/s  wr_sec/s ...   12:55:18 PM IST       tps      rtps      wtps ...
 DISKS = re.compile(rf"{_TIME}(?:DEV\s+tps\s|tps\s.*\sDEV\s*$|tps\s+rtps\s+wtps\s)", re.M)
-DEVICES = re.compile(rf"{_TIME}(?:DEV\s+tps\s|tps\s.*\sDEV\s*$)", re.M)
 # 02:57:25        CPU     %user     %nice   %system   %iowait    %steal     %idle
 # 02:57:25        CPU      %usr     %nice      %sys   %iowait    %steal      %irq     %soft    %guest ...
 # 03:14:20 PM     CPU      %usr     %nice      %sys   %iowait      %irq     %soft   %steal ...     (mpstat)
-_CPUS = re.compile(rf"{_TIME}CPU\s+%usr?(?:er)?\s(?!.*%irq\s+%soft\s+%steal).*%idle", re.M)
+_CPUS = re.compile(rf"{_TIME}CPU\s+%usr?(?:er)?\s(?!.*%irq\s+%soft\s+%steal)(?P<whole>.*%idle)?", re.M)
 # 116.0k   21.2M   6.8%
 _HUMAN = re.compile(r"\d+(?:\.\d+)?[kMGTP%]")
 
 
-class Table:
+class Section:
     """The rows of one kind of statistics (``d``, ``b`` or ``u``) in one block. ``before`` is, by the place of each
     time, that of the report before it; None where there is none, or the host was restarted between."""
 
@@ -78,7 +76,7 @@ class Rows:
     def __init__(self, text: Text) -> None:
         self.hosts = [""]
         self.days: list[Numbers | None] = [None]
-        self.tables: dict[tuple[int, str], Table] = {}
+        self.tables: dict[tuple[int, str], Section] = {}
         self.bad: list[Bad] = []
         self.commas = self.human = self.restarts = 0
         self._kind = ""
@@ -102,16 +100,16 @@ class Rows:
         if self.restarts:
             yield f"restarts of the host: {self.restarts}; no interval is made across one"
 
-    def check(self, wanted: Sequence[str]) -> None:
-        """Raises ``Refused`` where no row is of one of these kinds."""
-        if any(table.collector.rows for (_, kind), table in self.tables.items() if kind in wanted):
+    def check(self) -> None:
+        """Raises ``Refused`` without a row."""
+        if any(table.collector.rows for table in self.tables.values()):
             return
-        options = " ".join(f"-{kind}" for kind in wanted)
+        options = "-d -b -u"
         if self.human:
             raise Refused(
                 f"its numbers are rounded for humans (sar -h); print it again without -h: sar {options} -f FILE"
             )
-        if not any(kind in wanted for _, kind in self.tables):
+        if not self.tables:
             raise Refused(f"sar, but none of {options}; print it again: sar {options} -f FILE")
         raise Refused(f"looks like sar {options}, but has no complete row after a header")
 
@@ -191,8 +189,8 @@ class Rows:
                 table.now = None
                 table.place(at)
 
-    def _table(self) -> Table:
-        return self.tables.setdefault((len(self.hosts), self._kind), Table())
+    def _table(self) -> Section:
+        return self.tables.setdefault((len(self.hosts), self._kind), Section())
 
     def _row(self, line_number: int, line: str, at: Stamp, tokens: list[str]) -> None:
         if "," in line and any(has_commas(each) for each in tokens):
@@ -235,45 +233,37 @@ def _value(text: str) -> float | None:
 
 def fits(head: str) -> bool:
     """Whether this is text of ``sar -d``, ``-b`` or ``-u``, or any of them together."""
-    return DISKS.search(head) is not None or _CPUS.search(head) is not None
+    if DISKS.search(head) is not None:
+        return True
+    cpus = _CPUS.search(head)
+    return cpus is not None and (cpus["whole"] is not None or BANNER.match(head.partition("\n")[0]) is not None)
 
 
 def read(text: Text) -> Found:
-    """The series of each device, of all disks together, and of the CPUs. Raises ``Refused``."""
+    """A table of each kind of statistics in each output: devices, all disks together, CPUs. Raises ``Refused``."""
     got = Rows(text)
-    got.check("dbu")
-    tables = {at: table for at, table in got.tables.items() if table.collector.rows}
-    blocks = {block for block, _ in tables}
-    if len(blocks) > 1:
-        raise Refused(f"holds {len(blocks)} outputs of sar; cut it at the lines 'Linux ...' into a file for each")
-    block = blocks.pop()
-    days = {kind: _days(table.stamps) for (_, kind), table in tables.items()}
-    # The times of all kinds, each once.
-    ends = sorted({at for known in days.values() for at in known})
-    places = {at: place for place, at in enumerate(ends)}
-    host = got.hosts[block - 1]
-    watched: list[Watched] = []
+    got.check()
+    tables = []
     remarks = list(got.remarks())
-    for (_, kind), table in tables.items():
-        at = np.array([places[each] for each in days[kind]], dtype=float)
-        mine, said = put_right(table.collector.watched(host), table.meaning.sizes)
-        watched += [each.dated(at) for each in mine]
-        remarks += [*said, *twice(table.collector)]
-    found, stamps = used(watched, [Stamp((), at) for _, at in ends])
+    for (output, _), section in got.tables.items():
+        if not section.collector.rows:
+            continue
+        host = got.hosts[output - 1]
+        watched, said = put_right(section.collector.watched(host), section.meaning.sizes)
+        remarks += [*said, *twice(section.collector)]
+        clock = Clock(tuple(section.stamps), got.days[output - 1])
+        tables.append(
+            Table(
+                watched=watched, clock=clock, host=host, output=output, before=tuple(section.before),
+                discards=section.meaning.discards,
+            )
+        )  # fmt: skip
+    hosts = {table.host for table in tables}
     return found_in(
-        msgspec.structs.replace(text, cut=""), "sar", bad=got.bad, remarks=remarks,
-        rows=sum(len(each.times) for each in found), host=host,
-        watched=found, clock=Clock(tuple(stamps), got.days[block - 1]),
+        text, "sar", bad=got.bad, remarks=remarks, cut_read=True, tables=tuple(tables),
+        rows=sum(len(series.times) for table in tables for series in table.watched),
+        host=hosts.pop() if len(hosts) == 1 else "",
     )  # fmt: skip
-
-
-def _days(stamps: Sequence[Stamp]) -> list[tuple[int, float]]:
-    """How many midnights each time is after the first, and its second of the day."""
-    found: list[tuple[int, float]] = []
-    for each in stamps:
-        day, before = found[-1] if found else (0, each.seconds)
-        found.append((day + (each.seconds < before - DAY / 2), each.seconds))
-    return found
 
 
 class Meaning:

@@ -7,16 +7,14 @@ import re
 from collections.abc import Sequence
 from functools import cached_property
 
-import msgspec
-
 from blocklab.formats.clock import Clock, Numbers, Stamp, banner_day, stamp
-from blocklab.formats.found import Found, found_in
+from blocklab.formats.found import Found, Table, found_in
+from blocklab.formats.host.columns import Collector, Form, from_the_first, plain, rows_of, twice
+from blocklab.formats.host.cpu import CPU, is_whole, shares_of
+from blocklab.formats.host.device_names import named
+from blocklab.formats.host.iostat_columns import BY_COUNT, Meaning, put_right, without_header
+from blocklab.formats.host.iostat_report import ONLY, Row, Run, first
 from blocklab.formats.text import Bad, Refused, Text, has_commas, points
-from blocklab.imports.cpu import CPU, is_whole, shares_of
-from blocklab.imports.device_names import named
-from blocklab.imports.iostat_columns import BY_COUNT, Meaning, put_right, without_header
-from blocklab.imports.iostat_report import ONLY, First, Row, Run, first
-from blocklab.imports.watched import Collector, Form, from_the_first, plain, rows_of, twice
 
 # Linux 5.4.0-1045-aws (ip-10-0-0-1) 	08/11/2020 	_x86_64_	(2 CPU)
 _BANNER = re.compile(r"Linux \S+ \((?P<host>[^)]*)\)\s+(?P<rest>.*)$")
@@ -266,21 +264,21 @@ class _Reading:
         self._seen.clear()
         self._new = False
 
-    def settle(self) -> tuple[First, list[str]]:
-        """Whether the first reports of the runs count, and what is to be said of that."""
+    def settle(self) -> tuple[bool, list[str]]:
+        """Takes the first reports of the runs that count: whether its only report may be one since the boot, and
+        what is to be said of them."""
         remarks: dict[str, None] = {}
         runs = [run for run in self.runs if run.rows]
         one = len(runs) == 1 and not (self.collector.rows or self.bad or runs[0].more or self._text.cut.strip())
         if one and not self._text.first_report:
             self._keep(runs[0])
-            return "", [ONLY]
-        kind: First = ""
+            return True, [ONLY]
         for run in runs:
             kind, said = first(run, [] if self.untimed else self.stamps, self._text.first_report)
             remarks[said] = None
             if kind == "interval":
                 self._keep(run)
-        return kind, list(remarks)
+        return False, list(remarks)
 
     def _keep(self, run: Run) -> None:
         for row in run.rows:
@@ -296,7 +294,7 @@ def _later(one: Stamp, other: Stamp) -> bool:
 def read(text: Text) -> Found:
     """The series of each device. Raises ``Refused`` for a text without a good row."""
     got = _Reading(text)
-    _, said = got.settle()
+    only, said = got.settle()
     watched = got.collector.watched(got.host)
     if not watched:
         raise Refused("looks like iostat, but has no complete row (-h rounds for humans: print it without)")
@@ -316,8 +314,11 @@ def read(text: Text) -> Found:
         watched, stamps = from_the_first(watched, stamps)
         odd = next((bad for bad in got.bad if _LIKE_TIME.search(bad.text)), None)
         remarks.append(untimed(f"line {odd.line}: {odd.text[:40]!r}" if odd else ""))
+    table = Table(
+        watched=watched, clock=Clock(tuple(stamps), got.day, jitter=got.jitter), host=got.host,
+        untimed=got.untimed, since_boot=only,
+    )  # fmt: skip
     return found_in(
-        msgspec.structs.replace(text, cut=""), "iostat", bad=got.bad, remarks=remarks, rows=rows_of(watched),
-        host=got.host, watched=watched, clock=Clock(tuple(stamps), got.day, jitter=got.jitter),
-        untimed=got.untimed, since_boot=said == [ONLY],
+        text, "iostat", bad=got.bad, remarks=remarks, cut_read=True, rows=rows_of(watched), host=got.host,
+        tables=(table,),
     )  # fmt: skip

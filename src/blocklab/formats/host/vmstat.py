@@ -5,15 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-import msgspec
-
 from blocklab.formats.clock import Clock, Stamp, stamp
-from blocklab.formats.found import Found, found_in
+from blocklab.formats.found import Found, Table, found_in
+from blocklab.formats.host import cpu
+from blocklab.formats.host.columns import Collector, Columns, used
+from blocklab.formats.host.iostat_report import VMSTAT, Row, Run, first
+from blocklab.formats.host.sar import ALL
 from blocklab.formats.text import Bad, Refused, Text
-from blocklab.imports import cpu
-from blocklab.imports.iostat_report import VMSTAT, Row, Run, first
-from blocklab.imports.sar import ALL
-from blocklab.imports.watched import Collector, Columns, used
 from blocklab.model.watched import Values
 
 # procs -----------memory---------- ---swap-- -----io---- -system-- ------cpu----- -----timestamp-----
@@ -103,10 +101,10 @@ def read(text: Text) -> Found:
         remarks.append("it has no times (vmstat -t): its rows are put one second apart, on 1970-01-01")
     elif got.zone and not _offset(got.zone):
         remarks.append(f"its times are of the zone {got.zone}, which may mean several: --zone tells which")
+    table = Table(watched=watched, clock=Clock(tuple(stamps), jitter=got.prefixed), untimed=untimed)
     return found_in(
-        msgspec.structs.replace(text, cut=""), "vmstat", bad=got.bad, remarks=remarks, rows=len(watched[0].times),
-        watched=watched, clock=Clock(tuple(stamps), jitter=got.prefixed), untimed=untimed,
-    )  # fmt: skip
+        text, "vmstat", bad=got.bad, remarks=remarks, cut_read=True, rows=len(watched[0].times), tables=(table,)
+    )
 
 
 def _offset(zone: str) -> str:

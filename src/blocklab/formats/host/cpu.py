@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 import numpy as np
 
-from blocklab.imports.watched import Columns
+from blocklab.formats.host.columns import Columns
 from blocklab.model.watched import Values
 
 CPU = "cpu"

@@ -13,8 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from blocklab.formats.clock import Stamp
+from blocklab.formats.host.identity import listed
 from blocklab.formats.json_documents import MOST
-from blocklab.imports.identity import listed
 from blocklab.model.watched import Values, Watched
 
 Columns: TypeAlias = Mapping[str, Values]

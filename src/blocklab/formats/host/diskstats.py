@@ -11,29 +11,25 @@ from collections.abc import Mapping
 
 import msgspec
 
-from blocklab.formats.clock import Clock, Stamp, resolve, stamp
+from blocklab.formats.clock import Clock, Stamp, stamp
+from blocklab.formats.found import Dump, Found, found_in
+from blocklab.formats.host.device_names import named
+from blocklab.formats.host.proc import DISK, DISKSTATS, SECTOR, UPTIME, Field, numbers, uptime
 from blocklab.formats.text import Bad, Refused, Text
-from blocklab.imports.device_names import named
-from blocklab.probes.disks import SECTOR
-from blocklab.sizing.readers.base import Kind, Reading
-from blocklab.sizing.series import Found, Snapshot, Trust
 
-SOURCE = "diskstats"
+UNITS = {
+    "reads": "1", "writes": "1", "read_bytes": "B", "write_bytes": "B", "read_seconds": "s", "write_seconds": "s",
+    "flushes": "1",
+}  # fmt: skip
+"""What is counted of each device."""
 # ==> /proc/diskstats <==   (tail -v)
 _FILE = re.compile(r"==> (?P<path>/\S+) <==\s*$")
-# 28.06 4.58   (/proc/uptime)
-_UPTIME = re.compile(r"\s*(\d{1,10}\.\d\d) \d{1,12}\.\d\d\s*$")
-#   98      16 ubdb 101 0 629 3 1899 0 398990 2682 0 320 2685 0 0 0 0 6 0
-# major minor name, reads merged sectors ms, writes merged sectors ms, in flight, ms, weighted ms,
-# since Linux 4.18 discards merged sectors ms, since 5.5 flushes ms
-_DISK = re.compile(r"\s*\d{1,4}\s+\d{1,7}\s+(?P<name>[A-Za-z]\S*)(?P<fields>(?:\s+\d{1,20}){11,30})\s*$")
 # Partitions on Linux 2.6 before 2.6.25: reads, sectors, writes, sectors
 _OLD_PARTITION = re.compile(r"\s*\d{1,4}\s+\d{1,7}\s+[A-Za-z]\S*(?:\s+\d{1,20}){4}\s*$")
 _TS = re.compile(r"TS (\d{10}(?:\.\d{1,9})?)(?: .*)?")
 _LIKE_TIME = re.compile(r"\d{1,2}\D{1,3}\d\d\D{1,3}\d\d")
 # zzz ***Mon Nov 23 03:00:14 UTC 2026 (OSWatcher)   === 2026-11-23T03:00:14+0000 ===   # 1795402647
 _AROUND = "#=*- \t"
-_FLUSHES = 17
 _LONGEST = 1000
 # The milliseconds of a device are counted in 32 bits.
 _WRAP = 2**32 / 1000
@@ -49,7 +45,7 @@ class _Dump(msgspec.Struct):
 
 def fits(head: str) -> bool:
     """Whether this holds lines of ``/proc/diskstats``."""
-    return any(_DISK.match(line) for line in head.split("\n") if len(line) < _LONGEST)
+    return any(DISK.match(line) for line in head.split("\n") if len(line) < _LONGEST)
 
 
 class _Reading:
@@ -71,12 +67,12 @@ class _Reading:
     def _line(self, number: int, line: str) -> None:
         if match := _FILE.match(line):
             self._section = match["path"]
-        elif self._section not in ("", "/proc/diskstats", "/proc/uptime"):
+        elif self._section not in ("", DISKSTATS, UPTIME):
             pass
-        elif match := _DISK.match(line):
+        elif match := DISK.match(line):
             self._disk(number, match)
-        elif match := _UPTIME.match(line):
-            self._fresh(number).uptime = float(match[1])
+        elif (seconds := uptime(line)) is not None:
+            self._fresh(number).uptime = seconds
         elif _OLD_PARTITION.match(line):
             pass
         else:
@@ -114,23 +110,23 @@ class _Reading:
             if self._before is not None and self._next.time is None:
                 self._next.time = len(self.stamps)
                 self.stamps.append(self._before)
-        self._next.disks[name] = (number, _counters([int(each) for each in match["fields"].split()]))
+        self._next.disks[name] = (number, _counters(numbers(match)))
 
 
 def _counters(fields: list[int]) -> dict[str, float]:
     found = {
-        "reads": float(fields[0]), "writes": float(fields[4]),
-        "read_bytes": float(fields[2] * SECTOR), "write_bytes": float(fields[6] * SECTOR),
-        "read_seconds": fields[3] / 1000, "write_seconds": fields[7] / 1000,
+        "reads": float(fields[Field.READS]), "writes": float(fields[Field.WRITES]),
+        "read_bytes": float(fields[Field.READ_SECTORS] * SECTOR),
+        "write_bytes": float(fields[Field.WRITE_SECTORS] * SECTOR),
+        "read_seconds": fields[Field.READ_TIME] / 1000, "write_seconds": fields[Field.WRITE_TIME] / 1000,
     }  # fmt: skip
-    if len(fields) >= _FLUSHES:
-        found["flushes"] = float(fields[15])
+    if len(fields) > Field.FLUSH_TIME:
+        found["flushes"] = float(fields[Field.FLUSHES])
     return found
 
 
-def read(text: Text, reading: Reading) -> Found:
-    """The counters of each device at each dump. Raises ``Refused`` for a file without a whole line of a device,
-    ``StudyError`` for dates that may mean several days."""
+def read(text: Text) -> Found:
+    """The counters of each device at each dump. Raises ``Refused`` for a file without a whole line of a device."""
     got = _Reading(text)
     if not got.dumps:
         raise Refused("looks like /proc/diskstats, but has no whole line of a device")
@@ -139,33 +135,24 @@ def read(text: Text, reading: Reading) -> Found:
             f"line {got.unread.line} looks like a time that cannot be read ({got.unread.text[:60]!r}); take it "
             "with LC_ALL=C date, or date +%s"
         )
-    remarks = list(text.remarks)
-    times: list[float | None] = []
-    if got.stamps:
-        clock = Clock(tuple(got.stamps))
-        times, said = resolve(clock, str(text.path), zone=reading.zone, order=reading.order, anchors=())
-        remarks += said
     wrapped: dict[tuple[str, str], int] = {}
     before: dict[str, Mapping[str, float]] = {}
-    snapshots = []
+    dumps = []
     for dump in got.dumps:
         for device, (line, counters) in dump.disks.items():
             raw = dict(counters)
             _unwrap(device, counters, before.get(device), wrapped)
             before[device] = raw
-            snapshots.append(
-                Snapshot(
-                    system="", device=device, source=SOURCE, file=text.path, counters=counters, trust=Trust.DEVICE,
-                    time=times[dump.time] if dump.time is not None else None, uptime=dump.uptime, line=line,
+            dumps.append(
+                Dump(
+                    counters=counters, units=UNITS, time=dump.time, uptime=dump.uptime, device=device, line=line,
                 )
             )  # fmt: skip
-    remarks += [f"{device}: its {name} passed 2^32 ms: put right" for device, name in wrapped]
-    return Found(
-        snapshots=tuple(snapshots),
-        bad=tuple(got.bad[:8]),
-        lost=len(got.bad),
-        remarks=tuple(dict.fromkeys(remarks)),
-    )
+    remarks = [f"{device}: its {name} passed 2^32 ms: put right" for device, name in wrapped]
+    return found_in(
+        text, "diskstats", bad=got.bad, remarks=remarks, cut_read=True, rows=len(dumps), dumps=tuple(dumps),
+        clock=Clock(tuple(got.stamps)) if got.stamps else None,
+    )  # fmt: skip
 
 
 def _unwrap(
@@ -184,7 +171,3 @@ def _unwrap(
         elif fell:
             wrapped.pop((device, name), None)
         counters[name] += wrapped.get((device, name), 0) * _WRAP
-
-
-KINDS: Mapping[str, Kind] = {"diskstats": Kind("/proc/diskstats, several dumps", fits, read, lines=True)}
-"""The kinds of this module by name."""

@@ -12,13 +12,13 @@ from typing import Any
 import msgspec
 
 from blocklab.formats.clock import Clock, Stamp, stamp
-from blocklab.formats.found import Found, found_in
+from blocklab.formats.found import Found, Table, found_in
+from blocklab.formats.host import sar
+from blocklab.formats.host.columns import Collector, twice
+from blocklab.formats.host.cpu import is_known, is_whole
+from blocklab.formats.host.iostat_columns import put_right
 from blocklab.formats.json_documents import can_be, decimals, line_at, number, objects
 from blocklab.formats.text import Bad, Refused, Text
-from blocklab.imports import sar
-from blocklab.imports.cpu import is_known, is_whole
-from blocklab.imports.iostat_columns import put_right
-from blocklab.imports.watched import Collector, twice
 from blocklab.model.watched import Watched
 
 # # hostname;interval;timestamp;DEV;tps;rkB/s;wkB/s;dkB/s;areq-sz;aqu-sz;await;%util
@@ -51,7 +51,7 @@ class Row(msgspec.Struct, frozen=True):
     line: int
 
 
-class Table:
+class Section:
     """The rows of one kind of a host."""
 
     def __init__(self) -> None:
@@ -61,12 +61,12 @@ class Table:
 
 class Rows:
     """What was read of a file. ``stamps`` are the ends of intervals, ``seconds`` their lengths, by place;
-    ``tables`` go by host and kind."""
+    ``sections`` go by host and kind."""
 
     def __init__(self) -> None:
         self.stamps: list[Stamp] = []
         self.seconds: list[float] = []
-        self.tables: dict[tuple[str, str], Table] = {}
+        self.sections: dict[tuple[str, str], Section] = {}
         self.bad: list[Bad] = []
         self.restarts = 0
         self._places: dict[tuple[str, float], int | None] = {}
@@ -77,9 +77,10 @@ class Rows:
         if place is None or not row.values or (row.kind == "u" and not is_whole(row.values.values())):
             self.bad.append(Bad(row.line, f"{row.host} {when} {row.device}"))
         elif row.kind != "u" or row.device == "all":
-            table = self.tables.get((row.host, row.kind)) or self.tables.setdefault((row.host, row.kind), Table())
-            layer, rates = sar.meaning(row.kind, row.device, table.meaning)
-            table.collector.add(layer, place, tuple(row.values), row.values.values(), rates)
+            section = self.sections.get((row.host, row.kind))
+            section = section or self.sections.setdefault((row.host, row.kind), Section())
+            layer, rates = sar.meaning(row.kind, row.device, section.meaning)
+            section.collector.add(layer, place, tuple(row.values), row.values.values(), rates)
 
     def _place(self, when: str, seconds: float) -> int | None:
         if (when, seconds) not in self._places:
@@ -95,12 +96,12 @@ class Rows:
         if self.restarts:
             yield f"restarts of the host: {self.restarts}; no interval is made across one"
 
-    def watched(self, remarks: list[str]) -> Iterator[tuple[str, str, bool, tuple[Watched, ...]]]:
-        """Of each host and kind: whether there were discards, and its series."""
-        for (host, kind), table in self.tables.items():
-            mine, said = put_right(table.collector.watched(host), table.meaning.sizes)
-            remarks += [*said, *twice(table.collector)]
-            yield host, kind, table.meaning.discards, mine
+    def watched(self, remarks: list[str]) -> Iterator[tuple[str, bool, tuple[Watched, ...]]]:
+        """Of each host and kind: the host, whether there were discards, and its series."""
+        for (host, _), section in self.sections.items():
+            watched, said = put_right(section.collector.watched(host), section.meaning.sizes)
+            remarks += [*said, *twice(section.collector)]
+            yield host, section.meaning.discards, watched
 
 
 def fits_json(head: str) -> bool:
@@ -222,15 +223,17 @@ def read_csv(text: Text) -> Found:
 
 
 def _series(text: Text, kind: str, got: Rows) -> Found:
-    if not got.tables:
+    if not got.sections:
         raise Refused(f"sadf, but without a whole report of disks or CPUs; {AGAIN}")
-    hosts = sorted({host for host, _ in got.tables})
-    if len(hosts) > 1:
-        raise Refused(f"it is of several hosts: {', '.join(hosts)}; make a file of each")
     remarks = list(got.remarks())
-    watched = tuple(each for *_, mine in got.watched(remarks) for each in mine)
+    clock = Clock(tuple(got.stamps))
+    tables = tuple(
+        Table(watched=watched, clock=clock, host=host, seconds=tuple(got.seconds), discards=discards)
+        for host, discards, watched in got.watched(remarks)
+    )
+    hosts = {table.host for table in tables}
     return found_in(
-        msgspec.structs.replace(text, cut=""), kind, bad=got.bad, remarks=remarks,
-        rows=sum(len(each.times) for each in watched), host=hosts[0], watched=watched,
-        clock=Clock(tuple(got.stamps)),
+        text, kind, bad=got.bad, remarks=remarks, cut_read=True, tables=tables,
+        rows=sum(len(series.times) for table in tables for series in table.watched),
+        host=hosts.pop() if len(hosts) == 1 else "",
     )  # fmt: skip

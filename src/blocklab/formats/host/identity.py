@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 import msgspec
 import numpy as np
 
-from blocklab.imports.device_names import NUMBERED
+from blocklab.formats.host.device_names import NUMBERED
 from blocklab.model.watched import Values
 
 # sda   vdb   xvdf   nvme0n1   hda   mmcblk0   ubdb   dasda   nbd0   rbd1   cciss/c0d0   pmem0

@@ -9,7 +9,7 @@ from typing import TypeAlias
 import msgspec
 import numpy as np
 
-from blocklab.imports.watched import Columns
+from blocklab.formats.host.columns import Columns
 from blocklab.model.watched import Values, Watched
 
 KIB, MIB, SECTOR = 1024.0, 1024.0**2, 512.0

@@ -1,0 +1,59 @@
+"""The kinds of files that are known, and which of them a file is: by what it says, never by its name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from blocklab.formats.database import innodb, mysql_status, postgres
+from blocklab.formats.found import Found
+from blocklab.formats.host import diskstats, dstat, iostat, iostat_json, sadf, sar, vmstat
+from blocklab.formats.kind import Kind
+from blocklab.formats.load import hammerdb, jdbcrunner
+from blocklab.formats.load.fio import json_file, log_file, text_file
+from blocklab.formats.load.go_tpc import text as go_tpc
+from blocklab.formats.load.pgbench import aggregate, single, summary
+from blocklab.formats.load.sysbench import oltp
+from blocklab.formats.text import Text
+
+
+def _never(start: str) -> bool:
+    return False
+
+
+def _log(kind: str) -> Kind:
+    def read(text: Text) -> Found:
+        return log_file.read_log(text.path, kind)
+
+    return Kind(f"fio's {kind} log", _never, read, "blocks")
+
+
+KINDS: Mapping[str, Kind] = {
+    "fio-json": Kind("fio's JSON or JSON+", json_file.fits, json_file.read),
+    "fio-text": Kind("fio's text output", text_file.fits, text_file.read),
+    **{f"fio-{kind}": _log(kind) for kind in log_file.KINDS},
+    "iostat": Kind("iostat", iostat.fits, iostat.read, "lines"),
+    "iostat-json": Kind("iostat -o JSON", iostat_json.fits, iostat_json.read, "lines"),
+    "sar": Kind("sar -d, -b, -u", sar.fits, sar.read, "lines"),
+    "sadf-json": Kind("sadf -j FILE -- -d -b", sadf.fits_json, sadf.read_json, "lines"),
+    "sadf-csv": Kind("sadf -d FILE -- -d", sadf.fits_csv, sadf.read_csv, "lines"),
+    "vmstat": Kind("vmstat", vmstat.fits, vmstat.read, "lines"),
+    "dstat": Kind("dstat's table", dstat.fits, dstat.read),
+    "dstat-csv": Kind("dstat's CSV", dstat.fits_csv, dstat.read_csv),
+    "pgbench": Kind("pgbench's summary", summary.fits, summary.read),
+    "pgbench-progress": Kind("pgbench -P without a summary", summary.fits_progress, summary.read_progress),
+    "pgbench-log": Kind("pgbench -l", single.fits, lambda text: single.read([text.path]), "blocks"),
+    "pgbench-aggregate": Kind("pgbench --aggregate-interval", aggregate.fits, lambda text: aggregate.read([text])),
+    "go-tpc": Kind("go-tpc's output", go_tpc.fits, go_tpc.read),
+    "sysbench": Kind("sysbench's output", oltp.fits, oltp.read),
+    "hammerdb": Kind("HammerDB's output, log or job", hammerdb.fits, hammerdb.read),
+    "hammerdb-profile": Kind("HammerDB's time profile", hammerdb.fits_profile, hammerdb.profile),
+    "hammerdb-counter": Kind("HammerDB's transaction counter", hammerdb.fits_counter, hammerdb.counter),
+    "jdbcrunner": Kind("JdbcRunner's log", jdbcrunner.fits, jdbcrunner.read),
+    "innodb-status": Kind("SHOW ENGINE INNODB STATUS of MySQL or MariaDB", innodb.fits, innodb.read),
+    "mysql-status": Kind("SHOW GLOBAL STATUS of MySQL or MariaDB", mysql_status.fits, mysql_status.read),
+    "postgres-stats": Kind(
+        "PostgreSQL's pg_stat_io, pg_stat_wal, pg_stat_bgwriter, pg_stat_database as psql prints them",
+        postgres.fits, postgres.read,
+    ),
+    "diskstats": Kind("/proc/diskstats, several dumps", diskstats.fits, diskstats.read, "lines"),
+}  # fmt: skip
