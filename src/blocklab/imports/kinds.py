@@ -19,9 +19,9 @@ from blocklab.formats.prefix_times import anchored
 from blocklab.formats.streaming import streamed
 from blocklab.formats.text import Refused, Text, head, whole, with_numbers
 
-# Cumulative counters, which measure no run.
-_COUNTERS = ("innodb-status", "mysql-status", "postgres-stats", "diskstats")
-KINDS: Mapping[str, Kind] = {name: kind for name, kind in kinds.KINDS.items() if name not in _COUNTERS}
+# What a server or a system counts, which is no measurement of a run.
+_COUNTED = ("awr-html", "awr-text", "statspack", "innodb-status", "mysql-status", "postgres-stats", "diskstats")
+KINDS: Mapping[str, Kind] = {name: kind for name, kind in kinds.KINDS.items() if name not in _COUNTED}
 
 
 def kind_of(path: Path) -> str:

@@ -20,10 +20,12 @@ from blocklab.sizing.series import Statistics
 
 # Each module of readers has its kinds by name.
 OTHERS: Mapping[str, Kind] = {
-    **oracle.KINDS,
     **cloudwatch_files.KINDS,
 }
 MODELS: Mapping[str, Callable[[Found, Reading], Statistics]] = {
+    "awr-html": oracle.statistics,
+    "awr-text": oracle.statistics,
+    "statspack": oracle.statistics,
     "iostat": host.iostat,
     "iostat-json": host.iostat,
     "sar": host.sar,
