@@ -108,7 +108,8 @@ def _start(found: Found, period: Period, reading: Reading) -> tuple[float | None
     start = begin.replace(tzinfo=reading.zone).timestamp()
     if end is None:
         return start, []
-    seconds, between = period.seconds, (end - begin).total_seconds()
+    line, seconds, minutes = period.head, period.seconds, period.seconds / 60
+    between = (end - begin).total_seconds()
     slack = max(SLACK, _SLACK_SHARE * seconds)
     lasted = end.replace(tzinfo=reading.zone).timestamp() - start
     if min(abs(between - seconds), abs(lasted - seconds)) <= slack:
@@ -116,7 +117,7 @@ def _start(found: Found, period: Period, reading: Reading) -> tuple[float | None
     if abs(abs(between - seconds) - _CLOCK_CHANGE) <= SLACK:
         return start, ["its times are an hour apart from its Elapsed (a change of the clock): Elapsed is taken"]
     raise Refused(
-        f"line {period.head}: Elapsed says {seconds / 60:,.2f} min, but its snapshots are {between / 60:,.2f} min "
+        f"line {line}: Elapsed says {minutes:,.2f} min, but its snapshots are {between / 60:,.2f} min "
         f"apart; {AGAIN}"
     )
 

@@ -62,7 +62,7 @@ class Row(msgspec.Struct):
     max: float | None = msgspec.field(default=None, name="Max(ms)")
 
 
-Line: TypeAlias = "str | Sequence[Row]"
+Line: TypeAlias = str | Sequence[Row]
 
 
 class _Score(msgspec.Struct):
