@@ -1,4 +1,4 @@
-"""The kinds of files that are known, and which of them a file is: by what it says, never by its name."""
+"""The kinds of files that are known, by name."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from blocklab.formats.host import diskstats, dstat, iostat, iostat_json, sadf, sar, vmstat
 from blocklab.formats.kind import Kind
 
-KINDS: Mapping[str, Kind] = {
+WATCHING: Mapping[str, Kind] = {
     "iostat": Kind("iostat", iostat.fits, iostat.read, "lines"),
     "iostat-json": Kind("iostat -o JSON", iostat_json.fits, iostat_json.read, "lines"),
     "sar": Kind("sar -d, -b, -u", sar.fits, sar.read, "lines"),
@@ -16,5 +16,10 @@ KINDS: Mapping[str, Kind] = {
     "vmstat": Kind("vmstat", vmstat.fits, vmstat.read, "lines"),
     "dstat": Kind("dstat's table", dstat.fits, dstat.read),
     "dstat-csv": Kind("dstat's CSV", dstat.fits_csv, dstat.read_csv),
+}
+"""What watched a host while something ran."""
+COUNTING: Mapping[str, Kind] = {
     "diskstats": Kind("/proc/diskstats, several dumps", diskstats.fits, diskstats.read, "lines"),
 }
+"""What a host or a server has counted."""
+KINDS: Mapping[str, Kind] = {**WATCHING, **COUNTING}
