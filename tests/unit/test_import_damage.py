@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 
 from blocklab.errors import StudyError
 from blocklab.formats.found import Found
+from blocklab.formats.load.fio import log_file
 from blocklab.formats.text import Refused
-from blocklab.imports import fio, kinds
+from blocklab.imports import kinds
 from tests.unit.import_checks import samples
 from tests.unit.import_kinds import Sample, every_kind
 
@@ -24,7 +25,7 @@ SAMPLES = every_kind()
 # Their values are counts, means and percentiles over many rows: without some of these they are others. A summary's
 # values, and each row's own, are always those of the whole file.
 OVER_ROWS = {
-    *(f"fio-{kind}" for kind in fio.KINDS), "pgbench-log", "pgbench-aggregate", "pgbench-progress", "go-tpc",
+    *(f"fio-{kind}" for kind in log_file.KINDS), "pgbench-log", "pgbench-aggregate", "pgbench-progress", "go-tpc",
     "jdbcrunner", "fio-text",
 }  # fmt: skip
 WIDE = str.maketrans("0123456789", "０１２３４５６７８９")
@@ -32,10 +33,10 @@ WIDE = str.maketrans("0123456789", "０１２３４５６７８９")
 FIXED = {"iostat", "sar", "dstat", "vmstat"}
 # Rows of one tool among those of another run of it are rows.
 ALIKE = (
-    {"iostat", "iostat-json"}, {"sar", "sadf-json", "sadf-csv"}, {f"fio-{kind}" for kind in fio.KINDS}, {"vmstat"},
-    {"dstat", "dstat-csv"}, {"pgbench", "pgbench-log", "pgbench-progress"}, {"hammerdb-counter"}, {"hammerdb"},
-    {"hammerdb-profile"}, {"pgbench-aggregate"}, {"go-tpc"}, {"sysbench"}, {"jdbcrunner"}, {"fio-json"},
-    {"fio-text"},
+    {"iostat", "iostat-json"}, {"sar", "sadf-json", "sadf-csv"}, {f"fio-{kind}" for kind in log_file.KINDS},
+    {"vmstat"}, {"dstat", "dstat-csv"}, {"pgbench", "pgbench-log", "pgbench-progress"}, {"hammerdb-counter"},
+    {"hammerdb"}, {"hammerdb-profile"}, {"pgbench-aggregate"}, {"go-tpc"}, {"sysbench"}, {"jdbcrunner"},
+    {"fio-json"}, {"fio-text"},
 )  # fmt: skip
 Values = dict[str, set[float]]
 

@@ -12,6 +12,8 @@ import pytest
 from ruamel.yaml import YAML
 
 from blocklab.errors import ParseError, StoreError, StudyError, Unreadable
+from blocklab.formats.load.fio.report import decode
+from blocklab.formats.load.fio.single import fio_log
 from blocklab.formats.text import Refused, digest
 from blocklab.imports import kinds
 from blocklab.model import outside
@@ -19,8 +21,6 @@ from blocklab.sites.ssh import hosts
 from blocklab.store.folder import StudyFolder
 from blocklab.store.tables import samples
 from blocklab.study.read import load_yaml, read
-from blocklab.workloads.fio_output import decode
-from blocklab.workloads.logs.fio import fio_log
 from tests.unit.shells import Shell
 
 NINES = "a0: &a0 [x, x, x, x, x, x, x, x, x]\n" + "".join(

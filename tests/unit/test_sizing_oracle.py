@@ -14,10 +14,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from blocklab.formats.database.oracle.tables import Numbers, Row, moment, month
 from blocklab.formats.text import Refused, Text, head, whole
 from blocklab.sizing.readers.base import Reading
 from blocklab.sizing.readers.oracle import KINDS
-from blocklab.sizing.readers.oracle_tables import Numbers, Row, moment, month
 from blocklab.sizing.series import Rates, Series, Statistics, Trust
 
 GOLDEN = Path(__file__).parent / "golden" / "sizing" / "oracle"

@@ -49,6 +49,7 @@ class Dump(msgspec.Struct, frozen=True, kw_only=True):
 
     ``time`` is a place in the file's clock, None where it tells none. ``uptime`` (s) is that of the server or host
     that counts. ``device`` is the block device, empty for a server's counters. ``line``: where it begins, from 1.
+    ``rates`` are the source's own means over its last ``window`` seconds.
     """
 
     counters: Mapping[str, float]
@@ -56,7 +57,10 @@ class Dump(msgspec.Struct, frozen=True, kw_only=True):
     time: int | None = None
     uptime: float | None = None
     device: str = ""
+    product: str = ""
     line: int = 0
+    window: float = 0.0
+    rates: Mapping[str, float] = {}
 
 
 class Found(msgspec.Struct, frozen=True, kw_only=True):
@@ -101,6 +105,8 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
     """Of fio's reports: the version of fio, 2 or 3."""
     either: str = ""
     """Of fio's latency logs: why their unit is not known, unless a JSON of fio 3 is beside them."""
+    settings: Mapping[str, str] = {}
+    """Of a server's counters: the variables that are shown beside them."""
     remarks: tuple[str, ...] = ()
 
     @property

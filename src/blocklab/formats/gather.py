@@ -12,6 +12,7 @@ from blocklab.errors import StudyError
 from blocklab.formats import prefix
 from blocklab.formats.found import Found
 from blocklab.formats.kind import Kind
+from blocklab.formats.load.agree import contradictions
 from blocklab.formats.looks import Look, like
 from blocklab.formats.prefix import Prefix
 from blocklab.formats.prefix_times import anchored
@@ -95,7 +96,8 @@ class Readers(msgspec.Struct, frozen=True):
             if known.reads == "whole":
                 text = text.stripped().completed()
             found = known.read(text)
-            found = msgspec.structs.replace(found, remarks=(*found.remarks, *text.others.remarks()))
+            remarks = (*found.remarks, *text.others.remarks(), *contradictions(found, text))
+            found = msgspec.structs.replace(found, remarks=remarks)
             return anchored(found, text) if text.times else found
 
     def _fitting(self, start: str, name: str) -> list[str]:

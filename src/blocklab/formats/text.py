@@ -36,6 +36,7 @@ _BINARY = {
 _AT_ONCE = 1 << 20
 _MOST_NAMED = 8
 _DECIMALS = re.compile(r"\d\.(\d+)(?:%|ms|s)?$")
+_VOTERS = 50
 
 
 class Refused(Exception):
@@ -177,6 +178,13 @@ def one_run(lines: Sequence[str], mark: re.Pattern[str]) -> None:
         at = ", ".join(str(number) for number in found[:_MOST_NAMED]) + (", ..." if found[_MOST_NAMED:] else "")
         said = lines[found[0] - 1][:60]
         raise Refused(f"holds {len(found)} runs ({said!r} in lines {at}); cut it into a file for each run")
+
+
+def mostly(pattern: re.Pattern[str], head: str) -> bool:
+    """Whether most of a file's first lines are rows of a pattern; the last one may be cut."""
+    lines = head.split("\n")[:_VOTERS]
+    rows = lines[:-1] or lines
+    return sum(pattern.fullmatch(line) is not None for line in rows) > len(rows) / 2
 
 
 def digest(path: Path) -> str:

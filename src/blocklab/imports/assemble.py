@@ -13,8 +13,8 @@ import numpy as np
 from blocklab.errors import StudyError
 from blocklab.formats.clock import DAY
 from blocklab.formats.found import Found
-from blocklab.imports import fio_json
-from blocklab.imports.fio_json import REPORTS
+from blocklab.formats.load.fio.json_file import REPORTS
+from blocklab.formats.load.fio.options import shaping
 from blocklab.imports.study import short, workload_name
 from blocklab.imports.timeline import Line, cpus_alone, devices, line_of, phases_of
 from blocklab.model.metrics import metric as metric_of
@@ -73,7 +73,7 @@ def assemble(
         tools = [other for at, other in groups if at == folder]
         name = workload_name(folder, tool, alone=len(tools) == 1)
         workload = _load(stack, name, tool, files)
-        told = {job.name: fio_json.shape(job.options) for job in jobs} if tool == "fio" else {}
+        told = {job.name: shaping(job.options) for job in jobs} if tool == "fio" else {}
         workloads.append(msgspec.structs.replace(workload, shapes={**told, **workload.shapes}))
     watchers = [piece for piece in pieces if not piece.found.tool]
     workloads = [_watched(workload, watchers) for workload in workloads]
@@ -290,7 +290,7 @@ def _from_timeline(
     workload = Assembled(
         name=name, tool="", samples=(), watched=tuple(each.between(low, high) for each in free),
         phases=(), files=files, line=line,
-        shapes={job.name: fio_json.shape(job.options) for job in jobs},
+        shapes={job.name: shaping(job.options) for job in jobs},
     )  # fmt: skip
     return _Made((workload,), ())
 

@@ -16,7 +16,8 @@ from blocklab.formats import clock
 from blocklab.formats.clock import Clock
 from blocklab.formats.found import Found
 from blocklab.formats.gather import File
-from blocklab.imports import fio, kinds
+from blocklab.formats.load.fio import log_file
+from blocklab.imports import kinds
 from blocklab.imports.assemble import Piece
 from blocklab.imports.study import name_of
 from blocklab.model.sample import Phase, Sample
@@ -118,10 +119,10 @@ def take(given: Sequence[Given], asked: Mapping[Path, str], first_report: str = 
 
 
 def _same(given: Given) -> Hashable:
-    if given.kind not in fio.LOGS:
+    if given.kind not in log_file.LOGS:
         return given.sha256
     # Two clones of a steady rate leave the same rows, and so do IOPS and KiB/s of blocks of 1 KiB.
-    return given.sha256, given.folder, given.kind, fio.log_number(given.path.name)
+    return given.sha256, given.folder, given.kind, log_file.log_number(given.path.name)
 
 
 def _of_one_host(given: Given) -> None:

@@ -10,13 +10,13 @@ from typing import ClassVar
 import msgspec
 
 from blocklab.errors import ParseError
+from blocklab.formats.load.stamped import lines
 from blocklab.model.metrics import each_of
 from blocklab.model.plan import Fact, Kind, Port, Step
 from blocklab.model.sample import Parsed, Phase, Sample
 from blocklab.model.units import Duration
 from blocklab.model.workload import Command
-from blocklab.workloads import stamp
-from blocklab.workloads.base import Base, no_target_yet, target, version
+from blocklab.workloads.base import Base, no_target_yet, stamped, target, version
 
 LAYER = "pg_test_fsync"
 # Four methods twice, five sizes, two orders of write and close, and writes without a sync.
@@ -93,7 +93,7 @@ class Commit(Base, frozen=True, tag="commit"):
             f"--secs-per-test={int(self.time)}",
         )
         # Each operation of the last test may take long.
-        return Command(port.host, stamp.stamped(("env", "LC_ALL=C", *argv)), 2 * (self.lasts() or 0) + _SPARE)
+        return Command(port.host, stamped(("env", "LC_ALL=C", *argv)), 2 * (self.lasts() or 0) + _SPARE)
 
     def facts(self, port: Port) -> tuple[Fact, ...]:
         # pg_test_fsync (PostgreSQL) 17.11 (Debian 17.11-0+deb13u1)
@@ -126,7 +126,7 @@ def _rates(out: bytes) -> Iterator[tuple[str, float, float]]:
     """(phase, operations a second, when it ended in seconds since the epoch)."""
     suffix: str | None = None
     unsynced = False
-    for time, line in stamp.lines(out):
+    for time, line in lines(out):
         if line and not line.startswith((" ", "(")):
             suffix, unsynced = _SECTIONS.get(line), line == _UNSYNCED
         elif suffix is None and not unsynced:

@@ -34,15 +34,6 @@ LARGEST = 256.0 * 1024
 # Any other of InnoDB's flush methods goes through the page cache: fsync, the default of MySQL before 8.4 and of
 # MariaDB before 10.6.
 _DIRECT = ("o_direct", "o_direct_no_fsync", "all_o_direct")
-# MySQL and MariaDB write these in their variables; all that is used of those.
-VARIABLES = frozenset(
-    {
-        "sync_binlog", "innodb_flush_log_at_trx_commit", "innodb_flush_method", "innodb_page_size", "hostname",
-        "port", "innodb_log_write_ahead_size", "innodb_log_file_buffering", "version", "version_comment",
-    }
-)  # fmt: skip
-# Without them nothing can be said of the I/O.
-NEEDED = ("innodb_data_reads", "innodb_data_writes", "innodb_data_read", "innodb_data_written")
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):

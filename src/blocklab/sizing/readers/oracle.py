@@ -8,11 +8,12 @@ from datetime import datetime, timedelta, tzinfo
 
 import msgspec
 
+from blocklab.formats.database.oracle import html as html_report
+from blocklab.formats.database.oracle import text as text_report
+from blocklab.formats.database.oracle.tables import Numbers, Report, Row, Table, cells, epoch, moment
 from blocklab.formats.text import Bad, Refused, Text
-from blocklab.sizing.readers import oracle_html, oracle_text
 from blocklab.sizing.readers.base import Kind, Reading
 from blocklab.sizing.readers.oracle_io import Measured, measured
-from blocklab.sizing.readers.oracle_tables import Numbers, Report, Row, Table, cells, epoch, moment
 from blocklab.sizing.series import Interval, Rates, Series, Statistics, Trust
 
 # <TITLE>AWR Report for DB: DBS   WORKLOAD REPOSITORY report for   STATSPACK report for   ASH Report For ORCL/orcl
@@ -320,7 +321,7 @@ def _not_restarted(tables: Sequence[Table], begin: datetime | None) -> None:
 
 
 KINDS: Mapping[str, Kind] = {
-    "awr-html": Kind("Oracle AWR report (HTML)", _fits_html, _reader(oracle_html.reports, "Oracle AWR")),
-    "awr-text": Kind("Oracle AWR report (text)", _fits_text, _reader(oracle_text.reports, "Oracle AWR")),
-    "statspack": Kind("Oracle Statspack report", _fits_statspack, _reader(oracle_text.reports, "Statspack")),
+    "awr-html": Kind("Oracle AWR report (HTML)", _fits_html, _reader(html_report.reports, "Oracle AWR")),
+    "awr-text": Kind("Oracle AWR report (text)", _fits_text, _reader(text_report.reports, "Oracle AWR")),
+    "statspack": Kind("Oracle Statspack report", _fits_statspack, _reader(text_report.reports, "Statspack")),
 }

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
-from blocklab.sizing.readers.oracle_tables import Numbers, Row, Table
+from blocklab.formats.database.oracle.tables import Numbers, Row, Table
 from blocklab.sizing.series import Rates, implausible
 
 MIB = 2.0**20

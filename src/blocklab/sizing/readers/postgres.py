@@ -1,4 +1,4 @@
-"""PostgreSQL's statistics views as psql prints them become snapshots of counters, one for each moment.
+"""PostgreSQL's statistics views become snapshots of counters, one for each moment.
 
 What reaches the device is estimated, since PostgreSQL goes through the kernel's page cache:
 
@@ -19,8 +19,6 @@ samples): bytes written 1.00 to 1.01 under pgbench and inserts, 0.88 to 0.92 in 
 Requests written 1.00 to 1.08 under pgbench, but up to 2 in a checkpoint whose dirty pages are dense and far more
 where tables only grow, and 0.7 in a VACUUM. Reads are exact where nothing is cached, else too many.
 Latencies are those of calls. Temporary files are in none of these counts.
-
-Columns: https://www.postgresql.org/docs/18/monitoring-stats.html and the same page of 14 to 17.
 """
 
 from __future__ import annotations
@@ -28,23 +26,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-import msgspec
-
 from blocklab.errors import StudyError
 from blocklab.formats.clock import Clock, Stamp, resolve
-from blocklab.formats.text import Refused, Text
-from blocklab.sizing.readers.base import Kind, Reading
+from blocklab.formats.database.postgres import DIRECT, View
+from blocklab.formats.found import Found
+from blocklab.formats.text import Refused
+from blocklab.sizing.readers.base import Reading
 from blocklab.sizing.readers.postgres_counters import Counted, counted
-from blocklab.sizing.readers.postgres_views import DIRECT, NO_HEADER, Part, known, parts
-from blocklab.sizing.readers.psql import At, Table, tables
 from blocklab.sizing.series import Snapshot, Statistics, Trust
 
 # The views of one moment are asked for one after the other; further apart they are of two.
 _TOGETHER = 10.0
-_WAY = (
-    "psql -X --csv -c 'SELECT now(), * FROM pg_stat_io' -c 'SELECT now(), * FROM pg_stat_wal' "
-    "-c 'SELECT now(), * FROM pg_stat_database'"
-)
 _CACHED = (
     "reads are calls into the kernel's page cache: what it has is not read from the device, so this is the most "
     "that the device may have to read; the device's counters (iostat, /proc/diskstats) tell how much it is"
@@ -58,126 +50,69 @@ _JOINED = (
 class _Moment:
     """Parts that were printed together. ``start``: the time of the first one, if it is told."""
 
-    def __init__(self, part: Part, time: float | None, line: At | None) -> None:
+    def __init__(self, part: View, time: float | None) -> None:
         self.parts = {part.view: part}
-        self.time, self.line = time, line
+        self.time, self.above = time, part.above
 
-    def takes(self, part: Part, time: float | None) -> bool:
+    def takes(self, part: View, time: float | None) -> bool:
         near = time is None or self.time is None or abs(time - self.time) <= _TOGETHER
         return near and part.view not in self.parts
 
-    def add(self, part: Part, time: float | None) -> None:
+    def add(self, part: View, time: float | None) -> None:
         self.parts[part.view] = part
         self.time = time if self.time is None else self.time
 
 
-def fits(start: str) -> bool:
-    """Whether the head of a file has such a table, or the rows of one without its header."""
-    if not any(each in start for each in known()):
-        return NO_HEADER.search(start) is not None
-    whole, _, cut = start.rpartition("\n")
-    text = Text(Path(), tuple(whole.split("\n")), cut)
-    try:
-        found, _ = tables(text, known())
-    except Refused:
-        return True
-    return any(True for _ in parts(found)) or NO_HEADER.search(start) is not None
-
-
-def read(text: Text, reading: Reading) -> Statistics:
+def statistics(found: Found, reading: Reading) -> Statistics:
     """Snapshots with the counters of all views at each moment. Raises ``Refused``, and ``StudyError`` for dates
     that may mean several days."""
-    found, bad = tables(text, known())
-    every = list(parts(found))
-    if not every:
-        raise Refused(_why_not(text))
-    said = _truncated(every)
-    usable = [each for each in every if not each.wrong]
-    if not usable:
-        raise Refused("; ".join(dict.fromkeys(f"line {each.line}: {each.wrong}" for each in every)))
-    times, remarks = _times(text, every, reading)
-    said += remarks
-    moments = list(_moments(every, times))
-    direct = any(_direct(each) for each in found)
+    every = [each for each in found.dumps if isinstance(each, View)]
+    said: list[str] = []
+    times = _times(found, every, reading, said)
+    direct = "data" in found.settings.get(DIRECT, "")
     resets = _resets(every, reading)
-    snapshots = [each for moment in moments if (each := _snapshot(text, moment, resets, direct, said)) is not None]
+    snapshots = [
+        each
+        for moment in _moments(every, times)
+        if (each := _snapshot(found.path, moment, resets, direct, said)) is not None
+    ]
     if not snapshots:
-        raise Refused(f"no counters that can be used: {'; '.join(dict.fromkeys(said))}")
-    return Statistics(
-        snapshots=tuple(snapshots), bad=tuple(bad), lost=len(bad), remarks=(*text.remarks, *dict.fromkeys(said))
-    )
+        raise Refused(f"no counters that can be used: {'; '.join(dict.fromkeys((*found.remarks, *said)))}")
+    return Statistics(snapshots=tuple(snapshots), remarks=tuple(dict.fromkeys(said)))
 
 
-def _why_not(text: Text) -> str:
-    if NO_HEADER.search(text.text):
-        return f"rows without the names of their columns: print them without -t (\\t): {_WAY}"
-    return f"no table of pg_stat_io, pg_stat_wal, pg_stat_bgwriter or pg_stat_database with its header: {_WAY}"
-
-
-def _truncated(every: list[Part]) -> list[str]:
-    """Marks the tables that end too early, and says which are left out."""
-    footers = any(each.table.counted for each in every)
-    rows = {(each.view, each.keys): len(each.rows) for each in every if each.keys}
-    for number, each in enumerate(every):
-        if each.wrong:
-            continue
-        more = [keys for view, keys in rows if view == "pg_stat_io" == each.view and each.keys < keys]
-        alone = len(every) == 1 and each.view in ("pg_stat_io", "pg_stat_database")
-        if each.table.counted is False and (footers or alone):
-            why = "it has no '(N rows)' at its end: cut? (or print it with \\pset footer on)"
-        elif more and each.keys:
-            why = f"it has {len(each.rows)} rows, another one here has {len(more[0])}: cut?"
-        else:
-            continue
-        every[number] = msgspec.structs.replace(each, wrong=why, line=each.table.line)
-    return [f"line {each.line}: {each.view} left out: {each.wrong}" for each in every if each.wrong]
-
-
-def _times(text: Text, every: Sequence[Part], reading: Reading) -> tuple[dict[int, float | None], list[str]]:
-    """The time of each part by its place in ``every``: its own column's, else that of the line before it."""
-    stamps: list[tuple[int, Stamp]] = []
-    for number, part in enumerate(every):
-        stamp = (
-            part.stamp if part.stamp is not None else part.table.at.stamp if part.table.at is not None else None
-        )
-        if stamp is not None:
-            stamps.append((number, stamp))
-    if not stamps:
-        return {}, [
+def _times(found: Found, every: Sequence[View], reading: Reading, said: list[str]) -> list[float | None]:
+    """The time of each view."""
+    if found.clock is None:
+        said.append(
             "its tables have no time: print it with them (SELECT now(), * FROM ...), or say how far dumps are "
             "apart (--every 60s)"
-        ]
-    clock = Clock(tuple(stamp for _, stamp in stamps))
-    found, said = resolve(clock, str(text.path), zone=reading.zone, order=reading.order, anchors=())
-    lost = [every[number].line for (number, _), time in zip(stamps, found, strict=True) if time is None]
-    said += [f"line {line}: its time is of no calendar: left out" for line in lost]
-    return {number: time for (number, _), time in zip(stamps, found, strict=True)}, said
+        )
+        return [None] * len(every)
+    known, remarks = resolve(found.clock, str(found.path), zone=reading.zone, order=reading.order, anchors=())
+    times = [known[each.time] if each.time is not None else None for each in every]
+    lost = [each.line for each, at in zip(every, times, strict=True) if at is None and each.time is not None]
+    said += [*remarks, *(f"line {line}: its time is of no calendar: left out" for line in lost)]
+    return times
 
 
-def _moments(every: Sequence[Part], times: Mapping[int, float | None]) -> Iterator[_Moment]:
+def _moments(every: Sequence[View], times: Sequence[float | None]) -> Iterator[_Moment]:
     now: _Moment | None = None
-    for number, part in enumerate(every):
-        time = times.get(number)
-        own = part.stamp is not None
+    for part, time in zip(every, times, strict=True):
         if now is not None and now.takes(part, time):
             now.add(part, time)
             continue
         if now is not None:
             yield now
             # One line with a time above two dumps is that of the first.
-            if not own and part.table.at is not None and part.table.at == now.line:
+            if not part.own and part.above and part.above == now.above:
                 time = None
-        now = _Moment(part, time, part.table.at)
+        now = _Moment(part, time)
     if now is not None:
         yield now
 
 
-def _direct(table: Table) -> bool:
-    """Whether ``SHOW debug_io_direct`` says that relation data goes past the page cache."""
-    return DIRECT in table.columns and any("data" in row.cells[table.columns.index(DIRECT)] for row in table.rows)
-
-
-def _resets(every: Sequence[Part], reading: Reading) -> Mapping[Stamp, float]:
+def _resets(every: Sequence[View], reading: Reading) -> Mapping[Stamp, float]:
     """Seconds since the epoch of each ``stats_reset``; those whose order of day and month is not known are left
     out."""
     stamps = tuple(dict.fromkeys(stamp for part in every for stamp in part.resets))
@@ -193,7 +128,7 @@ def _resets(every: Sequence[Part], reading: Reading) -> Mapping[Stamp, float]:
 
 
 def _snapshot(
-    text: Text, moment: _Moment, resets: Mapping[Stamp, float], direct: bool, said: list[str]
+    path: Path, moment: _Moment, resets: Mapping[Stamp, float], direct: bool, said: list[str]
 ) -> Snapshot | None:
     views = {view: part for view, part in moment.parts.items() if not part.wrong}
     found = counted(views)
@@ -207,24 +142,17 @@ def _snapshot(
     trust = Trust.CACHED if "reads" in found.counters and not direct else Trust.SERVER
     since = [resets[stamp] for view in found.views for stamp in views[view].resets if stamp in resets]
     return Snapshot(
-        system="", source=f"PostgreSQL {', '.join(found.views)}", file=text.path, counters=found.counters,
+        system="", source=f"PostgreSQL {', '.join(found.views)}", file=path, counters=found.counters,
         time=moment.time, trust=trust, product="postgresql",
         line=min(part.line for part in views.values()), uptime=_counting(moment, views, found, since),
         counting_since=max(since, default=None),
     )  # fmt: skip
 
 
-def _counting(moment: _Moment, views: Mapping[str, Part], found: Counted, since: Sequence[float]) -> float | None:
+def _counting(moment: _Moment, views: Mapping[str, View], found: Counted, since: Sequence[float]) -> float | None:
     """Seconds that all the counters cover, where each view says that it was reset at one and the same time. A
     database that was never reset does not say since when it counts."""
     if moment.time is None or not since or max(since) - min(since) > _TOGETHER:
         return None
     told = all(views[view].resets and not views[view].unset for view in found.views)
     return moment.time - max(since) if told and moment.time > max(since) else None
-
-
-KINDS: Mapping[str, Kind] = {
-    "postgres-stats": Kind(
-        "PostgreSQL's pg_stat_io, pg_stat_wal, pg_stat_bgwriter, pg_stat_database as psql prints them", fits, read
-    )
-}

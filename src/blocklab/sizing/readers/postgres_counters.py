@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 import msgspec
 
-from blocklab.sizing.readers.postgres_views import CHECKPOINTER, DATABASE, IO, WAL, WRITER, Part
+from blocklab.formats.database.postgres import CHECKPOINTER, DATABASE, IO, WAL, WRITER, View
 
 BLOCK = 8192.0
 # What the kernel makes of runs of blocks: measured 43 to 108 KiB read; 256 KiB is checkpoint_flush_after, and the
@@ -34,7 +34,7 @@ class _Io(msgspec.Struct, frozen=True):
     seconds: float | None = None
 
 
-def counted(views: Mapping[str, Part]) -> Counted:
+def counted(views: Mapping[str, View]) -> Counted:
     """The counters of one moment."""
     said: list[str] = []
     io, wal, database = views.get(IO), views.get(WAL), views.get(DATABASE)
@@ -60,7 +60,7 @@ def _object(label: tuple[str, ...]) -> str:
     return label[1] if len(label) > 1 else ""
 
 
-def _sum(part: Part | None, *names: str) -> float | None:
+def _sum(part: View | None, *names: str) -> float | None:
     """Over all rows; None where none of the columns has a value."""
     values = [row[name] for row in part.rows for name in names if row.get(name) is not None] if part else []
     return float(sum(value for value in values if value is not None)) if values else None
@@ -77,7 +77,7 @@ def _timed(milliseconds: float | None) -> float | None:
     return milliseconds / 1e3 if milliseconds else None
 
 
-def _way(io: Part, count: str, size: str, run: float, runs: Callable[[tuple[str, ...]], bool]) -> _Io:
+def _way(io: View, count: str, size: str, run: float, runs: Callable[[tuple[str, ...]], bool]) -> _Io:
     """Requests and bytes of one column. Where the rows tell no size (columns left out), bytes are unknown."""
     requests, total, known = 0.0, 0.0, True
     if not any(row.get(count) is not None or row.get(size) is not None for row in io.rows):
@@ -99,12 +99,12 @@ def _in_runs(label: tuple[str, ...]) -> bool:
     return label[-1:] in [(each,) for each in _RUNS]
 
 
-def _reads(io: Part) -> _Io:
+def _reads(io: View) -> _Io:
     found = _way(io, "reads", "read_bytes", RUN_READ, _in_runs)
     return msgspec.structs.replace(found, seconds=_timed(_sum(io, "read_time")))
 
 
-def _written(io: Part) -> _Io | None:
+def _written(io: View) -> _Io | None:
     """Writes and extends; with 18 those of the WAL too."""
     writes = _way(io, "writes", "write_bytes", RUN_WRITE, _in_runs)
     extends = _way(io, "extends", "extend_bytes", RUN_WRITE, lambda label: True)
@@ -119,14 +119,14 @@ def _written(io: Part) -> _Io | None:
     )
 
 
-def _old_reads(database: Part | None) -> _Io:
+def _old_reads(database: View | None) -> _Io:
     blocks = _sum(database, "blks_read")
     if blocks is None:
         return _Io()
     return _Io(blocks, blocks * BLOCK, _timed(_sum(database, "blk_read_time")))
 
 
-def _old_writes(views: Mapping[str, Part], said: list[str]) -> _Io | None:
+def _old_writes(views: Mapping[str, View], said: list[str]) -> _Io | None:
     writer, checkpointer = views.get(WRITER), views.get(CHECKPOINTER)
     names = ("buffers_checkpoint", "buffers_clean", "buffers_backend")
     blocks = _plus((_sum(writer, *names), _sum(checkpointer, "buffers_written")))
@@ -142,7 +142,7 @@ def _old_writes(views: Mapping[str, Part], said: list[str]) -> _Io | None:
     return _Io(blocks, blocks * BLOCK)
 
 
-def _log(wal: Part | None, *, in_io: bool, said: list[str]) -> _Io | None:
+def _log(wal: View | None, *, in_io: bool, said: list[str]) -> _Io | None:
     """The WAL by ``pg_stat_wal``; with 18's ``pg_stat_io`` only what is to be taken off its count of requests."""
     written, size = _sum(wal, "wal_write"), _sum(wal, "wal_bytes")
     full = _sum(wal, "wal_buffers_full") or 0.0
@@ -178,7 +178,7 @@ def _together(data: _Io | None, log: _Io | None, *, in_io: bool) -> dict[str, fl
     return {"writes": total("requests"), "write_bytes": total("size"), "write_seconds": seconds}
 
 
-def _flushes(io: Part | None, wal: Part | None, writer: Part | None) -> float | None:
+def _flushes(io: View | None, wal: View | None, writer: View | None) -> float | None:
     """``wal_sync`` and the fsyncs of files. It is 0 where ``wal_sync_method`` makes each write a flush."""
     syncs, writes = _sum(wal, "wal_sync"), _sum(wal, "wal_write")
     if syncs == 0 and writes:
@@ -188,7 +188,7 @@ def _flushes(io: Part | None, wal: Part | None, writer: Part | None) -> float | 
     return _plus((syncs, files)) if wal_reported else None
 
 
-def _transactions(database: Part | None, said: list[str]) -> float | None:
+def _transactions(database: View | None, said: list[str]) -> float | None:
     if database is None:
         return None
     if len(database.rows) == 1 and database.labels[0] != ("",):
@@ -205,7 +205,7 @@ def _transactions(database: Part | None, said: list[str]) -> float | None:
 
 
 def _missing(
-    views: Mapping[str, Part], reads: _Io, data: _Io | None, log: _Io | None, *, in_io: bool, said: list[str]
+    views: Mapping[str, View], reads: _Io, data: _Io | None, log: _Io | None, *, in_io: bool, said: list[str]
 ) -> None:
     if IO in views and not any(label[-1] for label in views[IO].labels):
         said.append(f"its rows have no context, so runs of blocks are counted one by one: {_OVERALL}{IO}")

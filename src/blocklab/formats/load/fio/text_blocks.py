@@ -53,7 +53,7 @@ _LATENCY = re.compile(
 _TITLE = re.compile(r" +(?P<of>slat|clat|lat|sync) percentiles \((?P<unit>[num]sec)\):")
 #      | 99.00th=[181248], 99.50th=[203776], 99.90th=[257024], 99.95th=[296960],
 _ROW = re.compile(r" +\|(?: +\d+\.\d+th=\[ *\d+\],?)+")
-_PERCENTILE = re.compile(r"(\d+\.\d+)th=\[ *(\d+)\]")
+_PERCENTILE = re.compile(r"(\d{1,3}\.\d{1,9})th=\[ *(\d+)\]")
 #   cpu          : usr=0.78%, sys=24.25%, ctx=43078, majf=0, minf=31
 _CPU = re.compile(r"  cpu +: usr=(?P<user>\d+\.\d+)%, sys=(?P<system>\d+\.\d+)%, ctx=\d+, majf=\d+, minf=\d+")
 #      issued rwts: total=64540,27642,0,0 short=3455,0,0,0 dropped=0,0,0,0
@@ -130,20 +130,6 @@ class Report(msgspec.Struct, frozen=True):
 def begins(head: str) -> bool:
     """Whether the block of a job begins in this text."""
     return _BEGINS.search(head) is not None
-
-
-def sizes_text(sizes: Sequence[tuple[int, int]]) -> str:
-    """Sizes of reads and writes as fio's options have them: ``4k``, ``4k-16k``, ``4k,64k``."""
-    ends = [size_text(low) if low == high else f"{size_text(low)}-{size_text(high)}" for low, high in sizes[:2]]
-    return ",".join(ends[:1] if len(set(ends)) == 1 else ends)
-
-
-def size_text(size: int) -> str:
-    """4096 as fio's options have it: ``4k``."""
-    for power, letter in ((3, "g"), (2, "m"), (1, "k")):
-        if size and size % 1024**power == 0:
-            return f"{size // 1024**power}{letter}"
-    return str(size)
 
 
 def parsed(lines: Sequence[str]) -> Report:

@@ -2,31 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from typing import TypeVar
 
 import msgspec
 
 from blocklab.errors import ParseError
 from blocklab.formats.found import Found, found_in
+from blocklab.formats.load.stamped import Printed, lines
 from blocklab.formats.text import Bad, Text, refusal
 from blocklab.model.sample import Parsed, Phase
-from blocklab.workloads.stamp import lines as stamped_lines
+
+T = TypeVar("T")
 
 
 def of_one_phase(
     text: Text,
     tool: str,
-    read: Callable[[Mapping[str, bytes], str], Parsed],
-    stamped: Callable[[list[Bad]], Iterator[str]],
+    read: Callable[[Printed[str | T]], Parsed],
+    stamped: Callable[[list[Bad]], Iterator[tuple[float, str | T]]],
     remarks: Sequence[str] = (),
 ) -> Found:
     """A tool's output, as the parser of blocklab's own workload ``read``s it. ``stamped`` puts times before lines
     without, as that workload leaves them, and notes the bad ones. Raises ``Refused``."""
-    timed = any(stamped_lines("".join(f"{line}\n" for line in text.lines[:5]).encode()))
+    timed = any(lines("".join(f"{line}\n" for line in text.lines[:5]).encode()))
     bad: list[Bad] = []
-    out = text.text if timed else "".join(stamped(bad))
     try:
-        parsed = read({"stdout": out.encode()}, "")
+        parsed = read(Printed(lines(text.text.encode()) if timed else stamped(bad)))
     except ParseError as error:
         raise refusal(error) from error
     (phase,) = parsed.phases

@@ -11,11 +11,12 @@ import msgspec
 from blocklab.formats import clock
 from blocklab.formats.clock import Clock
 from blocklab.formats.found import Found, found_in
+from blocklab.formats.load.fio import json_file, text_blocks
+from blocklab.formats.load.fio.options import shaping, sizes_text
+from blocklab.formats.load.fio.report import DIRECTIONS, PERCENTILES
+from blocklab.formats.load.fio.text_blocks import Block, Report, Setup, Way
 from blocklab.formats.text import Refused, Text, one_run
-from blocklab.imports import fio_blocks, fio_json
-from blocklab.imports.fio_blocks import Block, Report, Setup, Way
 from blocklab.model.sample import Phase, Sample
-from blocklab.workloads.fio_output import DIRECTIONS, PERCENTILES
 
 TOOL = LAYER = "fio"
 _MIXED = ("rw", "readwrite", "randrw")
@@ -36,17 +37,17 @@ _MOST_SAID = 200
 
 def fits(head: str) -> bool:
     """Whether this is fio's text. With ``--output-format=json,normal`` the JSON beside it has more."""
-    if fio_json.fits(head):
+    if json_file.fits(head):
         return False
-    return fio_blocks.begins(head) or _messages(head)
+    return text_blocks.begins(head) or _messages(head)
 
 
 def read(text: Text) -> Found:
     """Values and phases of all jobs. Raises ``Refused``."""
-    one_run(text.lines, fio_blocks.VERSION)
+    one_run(text.lines, text_blocks.VERSION)
     if _messages(text.text + text.cut):
         raise Refused(_without_report([*text.lines, text.cut]))
-    report = fio_blocks.parsed(text.lines)
+    report = text_blocks.parsed(text.lines)
     remarks = []
     if report.repeated:
         remarks.append("several reports of one run (--status-interval): the last one is taken")
@@ -59,7 +60,7 @@ def read(text: Text) -> Found:
     clones = [name for name, count in Counter(block.job for block in blocks).items() if count > 1]
     if clones:
         remarks.append(f"clones added up, so without percentiles: {', '.join(clones)}")
-        values = list(fio_json.together(values, set(clones)))
+        values = list(json_file.together(values, set(clones)))
     if any(_borrowed(way) for block in blocks for way in block.ways.values()):
         remarks.append("percentiles are of completion (clat): it has none of the whole latency (lat_percentiles)")
     remarks.append("latencies have the digits that its text has: percentiles are whole units, rounded up")
@@ -71,7 +72,7 @@ def read(text: Text) -> Found:
         text, "fio-text", bad=report.bad, remarks=remarks, rows=len(blocks), tool=TOOL, samples=tuple(values),
         phases=phases, clock=times, jobs=tuple(_numbers(report.blocks)), options=options, partly=True,
         major=report.major,
-        shapes={job: fio_json.shape(own) for job, own in options.items()},
+        shapes={job: shaping(own) for job, own in options.items()},
     )  # fmt: skip
 
 
@@ -80,7 +81,7 @@ def _messages(head: str) -> bool:
     lines = [line for line in head.split("\n") if line.strip()]
     told = sum(line.startswith(_MESSAGE) for line in lines)
     begun = bool(lines) and lines[0].startswith(_MESSAGE)
-    return begun and told > _MOST * len(lines) and not fio_blocks.begins(head)
+    return begun and told > _MOST * len(lines) and not text_blocks.begins(head)
 
 
 def _without_report(lines: Sequence[str]) -> str:
@@ -157,7 +158,7 @@ def _agreeing(exact: float, printed: float) -> float | None:
     return exact if abs(exact - printed) <= max(_ROUNDED * printed, 1.0) else None
 
 
-def _latency(row: fio_blocks.Row, metric: str, way: Way, of: str, other: str) -> Iterator[Sample]:
+def _latency(row: text_blocks.Row, metric: str, way: Way, of: str, other: str) -> Iterator[Sample]:
     if (found := way.latency.get(of)) is None:
         return
     for name, value in zip(("mean", "stddev", "max"), found, strict=True):
@@ -192,7 +193,7 @@ def _options(block: Block, setups: Sequence[Setup], blocks: Sequence[Block]) -> 
         return {}
     clones = sum(each.clones for each in blocks if each.job == block.job)
     found = {
-        "rw": setup.rw, "bs": fio_blocks.sizes_text(setup.sizes), "ioengine": setup.engine,
+        "rw": setup.rw, "bs": sizes_text(setup.sizes), "ioengine": setup.engine,
         "iodepth": setup.depth, "numjobs": str(clones),
     }  # fmt: skip
     if setup.rw in _MIXED and (done := sum(block.issued[:2])):

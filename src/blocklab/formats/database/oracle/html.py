@@ -7,8 +7,8 @@ import re
 from collections.abc import Iterator
 from itertools import pairwise
 
+from blocklab.formats.database.oracle.tables import Report, Row, Table, plain
 from blocklab.formats.text import Text
-from blocklab.sizing.readers.oracle_tables import Report, Row, Table, plain
 
 # <H1 class=awr>WORKLOAD REPOSITORY report for </H1>   <h1 class="awr">\nWORKLOAD REPOSITORY REPORT (RAC)\n</h1>
 _TITLE = re.compile(r"<h1\b[^>]{0,200}>\s{0,20}(WORKLOAD REPOSITORY [^<\n]{0,80})", re.I)

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
 
 import msgspec
 
 from blocklab.errors import ParseError, Unreadable
+from blocklab.formats.load.rates import each_second
+from blocklab.formats.load.stamped import Printed, lines
 from blocklab.model import outside
 from blocklab.model.metrics import each_of
 from blocklab.model.sample import Parsed, Phase, Sample
-from blocklab.workloads.base import seconds_of
-from blocklab.workloads.stamp import lines
 
 T = TypeVar("T")
 
@@ -62,21 +62,26 @@ class Row(msgspec.Struct):
     max: float | None = msgspec.field(default=None, name="Max(ms)")
 
 
+Line: TypeAlias = str | Sequence[Row]
+
+
 class _Score(msgspec.Struct):
     tpmc: float = msgspec.field(name="tpmC")
 
 
 class _Output:
-    """All that go-tpc printed, sorted. Raises ``ParseError``."""
+    """All that go-tpc printed, sorted; lines of rows may be typed already. Raises ``ParseError``."""
 
-    def __init__(self, out: bytes) -> None:
-        self.seconds: list[tuple[float, list[Row]]] = []
-        self.summary: list[Row] = []
+    def __init__(self, lines: Iterable[tuple[float, Line]]) -> None:
+        self.seconds: list[tuple[float, Sequence[Row]]] = []
+        self.summary: Sequence[Row] = ()
         self.score: _Score | None = None
         self.end = 0.0
         self.failures: list[str] = []
-        for time, line in lines(out):
-            if line == _FINISHED:
+        for time, line in lines:
+            if not isinstance(line, str):
+                self._rows(time, line)
+            elif line == _FINISHED:
                 self.end = time
             elif _FAILED in line:
                 self.failures.append(line.partition(_FAILED)[2])
@@ -85,7 +90,7 @@ class _Output:
             elif line.startswith("[{") and '"Avg(s)"' not in line:
                 self._rows(time, _decode(line, list[Row]))
 
-    def _rows(self, time: float, rows: list[Row]) -> None:
+    def _rows(self, time: float, rows: Sequence[Row]) -> None:
         if rows[0].prefix.startswith("[Summary]"):
             self.summary = rows
         else:
@@ -97,27 +102,27 @@ def so_far(out: bytes) -> list[float]:
 
     A last line cut in the middle is left out. Raises ``ParseError``.
     """
-    return seconds_of(_steps(_Output(out[: out.rfind(b"\n") + 1])))
+    return each_second(_steps(_Output(lines(out))))
 
 
-def read(raw: Mapping[str, bytes], host: str, *, timed: bool = False, thinks: bool = False) -> Parsed:
+def parsed(printed: Printed[Line], host: str, *, timed: bool = False, thinks: bool = False) -> Parsed:
     """Values, series and the one phase. Raises ``ParseError``.
 
     ``timed``: each line has the time at which it came, so that rates need not be go-tpc's own. ``thinks``: its
     threads pause between transactions, and after the last one too.
     """
-    said = raw.get("stderr", b"").decode(errors="replace")
-    found = _Output(raw["stdout"])
+    found = _Output(printed.lines)
     if not found.end:
-        text = raw["stdout"].decode(errors="replace")[-2000:] + said
-        raise ParseError("go-tpc", "no summary in its output", text)
+        raise ParseError("go-tpc", "no summary in its output", printed.tail + printed.err)
     good = {row.kind.lower(): row for row in _good(found.summary)}
     if found.score is None and "new_order" in good:
-        raise ParseError("go-tpc", "no tpmC line in its output, which ends before it", said)
+        raise ParseError("go-tpc", "no tpmC line in its output, which ends before it", printed.err)
     if found.score is None or "new_order" not in good:
         failed = found.failures
         why = f"; {len(failed)} transactions failed, the last one of: {failed[-1]}" if failed else ""
-        raise ParseError("go-tpc", f"no new-order transaction was completed{why}", said, hint="give it more time")
+        raise ParseError(
+            "go-tpc", f"no new-order transaction was completed{why}", printed.err, hint="give it more time"
+        )
     # The one that began first; of a rare kind rounding leaves the time open.
     seconds = max(60.0 * row.count / (row.tpm + _ROUNDED) for row in good.values())
     total = sum(row.count for row in good.values())
@@ -172,7 +177,7 @@ def _failed(summary: Iterable[Row]) -> int:
     return sum(row.count for row in summary if row.kind.endswith("_ERR"))
 
 
-def _good(rows: list[Row]) -> list[Row]:
+def _good(rows: Sequence[Row]) -> list[Row]:
     return [row for row in rows if not row.kind.endswith("_ERR") and row.count and row.tpm]
 
 
@@ -204,7 +209,7 @@ def _mean(rows: Iterable[Row]) -> float:
     return sum(row.total for row in listed) / sum(row.count for row in listed) / 1e3
 
 
-def _series(seconds: list[tuple[float, list[Row]]], phase: Phase, host: str) -> Iterator[Sample]:
+def _series(seconds: Sequence[tuple[float, Sequence[Row]]], phase: Phase, host: str) -> Iterator[Sample]:
     """A second without any transaction has no line; the next one then is the mean since the one before."""
     before = phase.start
     for time, rows in seconds:

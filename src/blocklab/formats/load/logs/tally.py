@@ -14,8 +14,8 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
+from blocklab.formats.load.logs.summary import COLUMNS, Latency, Second
 from blocklab.model.sample import Tile
-from blocklab.workloads.logs.summary import COLUMNS, Latency, Second
 
 Integers = NDArray[np.int64]
 

@@ -3,19 +3,19 @@ that."""
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any, TypeAlias
 
 import msgspec
 
 from blocklab.formats.found import Found
+from blocklab.formats.load.go_tpc import output
+from blocklab.formats.load.one_phase import of_one_phase
 from blocklab.formats.text import Bad, Refused, Text, one_run
-from blocklab.imports.one_phase import of_one_phase
 from blocklab.model import outside
-from blocklab.workloads import tpcc_output
 
 # [Current] NEW_ORDER - Takes(s): 9.9, Count: 4713, TPM: 28462.0, Sum(ms): 158263.9, Avg(ms): 33.6, 50th(ms): 31.5,
 #   90th(ms): 50.3, 95th(ms): 56.6, 99th(ms): 71.3, 99.9th(ms): 96.5, Max(ms): 130.0
@@ -37,8 +37,8 @@ _SCORE_OF_QUERIES = re.compile(r"^QphH: \d")
 _ENDED = re.compile(r'(?:\d{9,}\.\d{3} )?(?:tpmC: \d|\[\{"efficiency")')
 
 
-class _Timed(tpcc_output.Row, kw_only=True):
-    """A row as ``workloads.tpcc_output`` reads it, and how long it was counted (s)."""
+class _Timed(output.Row, kw_only=True):
+    """A row, and how long it was counted (s)."""
 
     takes: float = msgspec.field(name="Takes(s)")
 
@@ -47,7 +47,7 @@ _FITS = re.compile(
     r'^(?:\d{9,}\.\d{3} )?(?:\[(?:Current|Summary)\] NEW_ORDER - |\[\{.*"Operation": ?"NEW_ORDER")', re.MULTILINE
 )
 # The kinds of transactions of one interval.
-Part: TypeAlias = list[dict[str, str]]
+Part: TypeAlias = list[_Timed]
 # Seconds by which go-tpc prints an interval too late.
 _LATE = 0.3
 # It has no times, so they start here; the stamps of our own workloads have ten digits.
@@ -70,7 +70,7 @@ def read(text: Text) -> Found:
         remarks.append("it has no tpmC, as the first versions of go-tpc: that is the TPM of its new orders")
     if queries := sum(_of_queries(line) for line in text.lines):
         remarks.append(f"{queries:,} lines of the queries of CH-benCHmark (Q1 to Q22, QphH) are left out")
-    found = of_one_phase(text, "go-tpc", tpcc_output.read, lambda bad: _stamped(text, bad), remarks)
+    found = of_one_phase(text, "go-tpc", partial(output.parsed, host=""), lambda bad: _stamped(text, bad), remarks)
     if not found.bad:
         return found
     # An interval without one of its rows has too low a rate, and the next one too long a time.
@@ -86,7 +86,7 @@ def _damaged_summary(lines: Sequence[str]) -> str:
     for number, line in enumerate(lines, 1):
         if match := _ROW.match(line):
             kinds[match["prefix"]].add(match["kind"])
-            if match["prefix"] == "Summary" and not _rows(0, line, [])[1]:
+            if match["prefix"] == "Summary" and not _rows(0, line, []):
                 return f"line {number}"
     lost = kinds["Current"] - kinds["Summary"] if kinds["Summary"] else set()
     return f"no row of {', '.join(sorted(lost))}" if lost else ""
@@ -98,12 +98,12 @@ def _old_score(lines: Sequence[str]) -> str | None:
         return None
     summary = [match for line in lines if (match := _ROW.match(line)) and match["prefix"] == "Summary"]
     whole = any(match["kind"] == "STOCK_LEVEL" for match in summary)
-    rows = [row for match in summary if match["kind"] == "NEW_ORDER" for row in _rows(0, match[0], [])[1]]
-    return rows[0]["TPM"] if whole and rows and rows[0].keys() <= _OLD | {"Operation", "Prefix"} else None
+    rows = [row for match in summary if match["kind"] == "NEW_ORDER" for row in _rows(0, match[0], [])]
+    return f"{rows[0].tpm:f}" if whole and rows and rows[0].max is None else None
 
 
-def _stamped(text: Text, bad: list[Bad]) -> Iterator[str]:
-    """Each interval as one line of JSON behind the time of its end, as our own workloads leave it."""
+def _stamped(text: Text, bad: list[Bad]) -> Iterator[tuple[float, output.Line]]:
+    """Each interval as the rows of one line with the time of its end, as our own workloads leave it."""
     parts = list(_parts(text, bad))
     # Each row counts from the end of the first transaction in its interval: a little less than the interval.
     takes = [_takes(each) for each in parts if not isinstance(each, str) and _current(each)]
@@ -111,7 +111,7 @@ def _stamped(text: Text, bad: list[Bad]) -> Iterator[str]:
     at, begun, finished = _START, False, False
     for part in parts:
         if isinstance(part, str):
-            yield f"{at:.3f} {part}\n"
+            yield round(at, 3), part
             continue
         if _current(part):
             # From the end of the very first transaction, as the summary does.
@@ -121,16 +121,16 @@ def _stamped(text: Text, bad: list[Bad]) -> Iterator[str]:
             finished = True
             # An interval in which nothing was done has no row.
             at = max(at, _START + _takes(part))
-            yield f"{at:.3f} Finished\n"
-        yield f"{at:.3f} {json.dumps(part)}\n"
+            yield round(at, 3), "Finished"
+        yield round(at, 3), part
 
 
 def _current(rows: Part) -> bool:
-    return rows[0]["Prefix"].startswith("[Current")
+    return rows[0].prefix.startswith("[Current")
 
 
 def _takes(rows: Part) -> float:
-    return max(float(row["Takes(s)"]) for row in rows)
+    return max(row.takes for row in rows)
 
 
 def _parts(text: Text, bad: list[Bad]) -> Iterator[Part | str]:
@@ -138,15 +138,15 @@ def _parts(text: Text, bad: list[Bad]) -> Iterator[Part | str]:
     last = ""
     rows: Part = []
     for number, line in enumerate(text.lines, 1):
-        prefix, found = _rows(number, line, bad)
-        kinds = {row["Operation"] for row in rows}
-        other = bool(found) and (prefix != last or any(row["Operation"] in kinds for row in found))
+        found = _rows(number, line, bad)
+        kinds = {row.kind for row in rows}
+        other = bool(found) and (found[0].prefix != last or any(row.kind in kinds for row in found))
         said = line.startswith('[{"efficiency"') or "] execute run failed, err " in line or _SCORE.match(line)
         if rows and (other or said):
             yield rows
             rows = []
         if found:
-            rows, last = rows + found, prefix
+            rows, last = rows + found, found[0].prefix
         elif match := _SCORE.match(line):
             yield f'[{{"efficiency":"","tpmC":"{match["tpmc"]}"}}]'
         elif line.startswith('[{"efficiency"') or "] execute run failed, err " in line:
@@ -155,18 +155,17 @@ def _parts(text: Text, bad: list[Bad]) -> Iterator[Part | str]:
         yield rows
 
 
-def _rows(number: int, line: str, bad: list[Bad]) -> tuple[str, Part]:
-    """The prefix, and the kinds of transactions of a line; nothing of another one."""
+def _rows(number: int, line: str, bad: list[Bad]) -> Part:
+    """The kinds of transactions of a line; nothing of another one."""
     if match := _ROW.match(line):
         pairs = (pair.partition(": ") for pair in match["fields"].split(", "))
         row = {name: value for name, _, value in pairs}
-        prefix = f"[{match['prefix']}] "
-        rows = [{**row, "Operation": match["kind"], "Prefix": prefix}]
+        rows = _sound([{**row, "Operation": match["kind"], "Prefix": f"[{match['prefix']}] "}])
         # The last number, too, has a decimal, but in the first versions.
-        if _sound(rows) and (row.keys() == _OLD or _WHOLE.search(line)):
-            return prefix, rows
+        if rows and (row.keys() == _OLD or _WHOLE.search(line)):
+            return rows
         bad.append(Bad(number, line))
-        return "", []
+        return []
     if line.startswith("[{") and '"Operation"' in line and '"Avg(s)"' not in line:
         try:
             found = outside.as_json(line, "")
@@ -174,14 +173,14 @@ def _rows(number: int, line: str, bad: list[Bad]) -> tuple[str, Part]:
         except (ValueError, AttributeError):
             found = []
         if not found and _of_queries(line):
-            return "", []
-        if _sound(found):
-            return str(found[0]["Prefix"]), found
+            return []
+        if rows := _sound(found):
+            return rows
         bad.append(Bad(number, line))
-        return "", []
+        return []
     if line.startswith(("[Current]", "[Summary]")) and "ERR" not in line and not _QUERY.match(line):
         bad.append(Bad(number, line))
-    return "", []
+    return []
 
 
 def _of_queries(line: str) -> bool:
@@ -191,12 +190,12 @@ def _of_queries(line: str) -> bool:
     return _QUERY.match(line) is not None or _SCORE_OF_QUERIES.match(line) is not None
 
 
-def _sound(rows: Any) -> bool:
-    """Whether each row has all that one of go-tpc's has."""
+def _sound(rows: Any) -> Part:
+    """The rows, where each has all that one of go-tpc's has; else none."""
     try:
-        found = msgspec.convert(rows, list[_Timed], strict=False)
+        found = msgspec.convert(rows, Part, strict=False)
         whole = all(row.keys() - {"Operation", "Prefix"} in _FIELDS for row in rows)
         whole = whole and not any(value.startswith("-") for row in rows for value in row.values())
-        return bool(found) and whole and all(math.isfinite(row.takes) for row in found)
+        return found if whole and all(math.isfinite(row.takes) for row in found) else []
     except msgspec.ValidationError:
-        return False
+        return []

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import BinaryIO
 
 from blocklab.errors import ParseError, Unreadable
+from blocklab.formats.load.logs.columns import Lines, keep_freed_memory, lines_of
+from blocklab.formats.load.logs.summary import BadLine
 from blocklab.model import outside
-from blocklab.workloads.logs.columns import Lines, keep_freed_memory, lines_of
-from blocklab.workloads.logs.summary import BadLine
 
 # Larger ones take more memory and no less time, smaller ones more calls for each row.
 BLOCK = 1 << 20
@@ -36,6 +36,8 @@ class Reader(ABC):
     """A line that is a row, without its end."""
     fields: int
     """Of a line that ``plain`` gives."""
+    mixed = False
+    """Whether a row may have more or fewer fields than most of its file, which one that was cut may look like."""
 
     def __init__(self) -> None:
         self.bad = 0
@@ -64,17 +66,21 @@ class Reader(ABC):
         """All files in this order; raises ``ParseError`` for one that cannot be read."""
         keep_freed_memory()
         for path in paths:
-            self._file, self._line, self._fields, self._returns = str(path), 0, 0, False
             try:
                 with outside.opened(Path(path)) as file:
-                    if file.read(len(_MARK)) != _MARK:
-                        file.seek(0)
-                    self._blocks(file)
+                    self.add(file, str(path))
             except (OSError, Unreadable) as error:
                 why = error.problem if isinstance(error, Unreadable) else error.strerror
                 raise ParseError(
                     self.tool, f"its log {path} cannot be read: {why}", hint="was it fetched?"
                 ) from error
+
+    def add(self, file: BinaryIO, name: str = "") -> None:
+        """One file, from its start."""
+        self._file, self._line, self._fields, self._returns = name, 0, 0, False
+        if file.read(len(_MARK)) != _MARK:
+            file.seek(0)
+        self._blocks(file)
 
     def _blocks(self, file: BinaryIO) -> None:
         rest, endless, empty = b"", False, True
@@ -142,7 +148,7 @@ class Reader(ABC):
         for line in text[:-1].split(b"\n"):
             self._line += 1
             match = self.row.fullmatch(line)
-            if match is None or line.count(self.between) + 1 != self._fields:
+            if match is None or not (self.mixed or line.count(self.between) + 1 == self._fields):
                 self._refuse(self._line, line)
             elif why := self.without(match):
                 self.left_out[why] += 1

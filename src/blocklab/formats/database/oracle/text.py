@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
+from blocklab.formats.database.oracle.tables import Report, Row, Table, plain
 from blocklab.formats.text import Text
-from blocklab.sizing.readers.oracle_tables import Report, Row, Table, plain
 
 # WORKLOAD REPOSITORY report for   WORKLOAD REPOSITORY PDB report (root snapshots)   STATSPACK report for
 # WORKLOAD REPOSITORY REPORT (RAC)   STATSPACK Statistics Report for

@@ -10,12 +10,12 @@ from typing import Any
 
 from blocklab.errors import ParseError
 from blocklab.formats.found import Found
+from blocklab.formats.load.fio import older, report
+from blocklab.formats.load.fio.options import numjobs, shaping
+from blocklab.formats.load.fio.report import Job, Output
 from blocklab.formats.text import Refused, Text, refusal
 from blocklab.model.metrics import metric as metric_of
 from blocklab.model.sample import Phase, Sample
-from blocklab.workloads import fio_older, fio_output
-from blocklab.workloads.fio_output import Job, Output
-from blocklab.workloads.fio_shapes import SHAPING
 
 REPORTS = ("fio-json", "fio-text")
 """The kinds in which fio itself tells of its jobs."""
@@ -25,8 +25,6 @@ TOOL = LAYER = "fio"
 #   "fio version" : "fio-3.39",
 # [{"fio version" ...      reports of which somebody made an array
 _JSON = re.compile(r'^(?:\[\s*)?\{\s*"fio version" ?:', re.MULTILINE)
-# fio itself takes no more.
-_MOST_JOBS = 4096
 # fio makes its rates of the same numbers.
 _OFF = 0.1
 # With these a job may stand still, or start again, between two reports.
@@ -69,7 +67,7 @@ def read(text: Text) -> Found:
         kind="fio-json", path=text.path, rows=len(good), tool=TOOL, samples=tuple(values),
         phases=tuple(phases), start=min((each.start for each in phases), default=None),
         end=max((each.end for each in phases), default=None), jobs=tuple(_numbers(output)),
-        options=options, shapes={name: shape(own) for name, own in options.items()}, remarks=tuple(remarks),
+        options=options, shapes={name: shaping(own) for name, own in options.items()}, remarks=tuple(remarks),
         partly=not options, major=2 if output.version.startswith("fio-2") else 3,
     )  # fmt: skip
 
@@ -84,11 +82,11 @@ def _reports(text: Text) -> tuple[list[Output], tuple[str, ...]]:
     lacks: dict[str, None] = {}
 
     def brought(document: Any) -> Any:
-        found, more = fio_older.brought_up(document)
+        found, more = older.brought_up(document)
         lacks.update(dict.fromkeys(more))
         return found
 
-    reports = fio_output.reports({"stdout": (text.text + text.cut).encode()}, brought)
+    reports = report.reports({"stdout": (text.text + text.cut).encode()}, brought)
     _one_run(reports)
     return reports, tuple(lacks)
 
@@ -103,8 +101,8 @@ def _values(output: Output) -> tuple[list[Sample], dict[str, str]]:
             broken[job.jobname] = f"job {job.jobname} ended with error {job.error}"
             continue
         try:
-            found += fio_output.values(job, "", own=False)
-            found += fio_output.completion(job, "")
+            found += report.values(job, "", own=False)
+            found += report.completion(job, "")
         except ParseError as error:
             broken.setdefault(job.jobname, error.message.removeprefix("fio: "))
     return [sample for sample in found if sample.phase not in broken], broken
@@ -112,7 +110,7 @@ def _values(output: Output) -> tuple[list[Sample], dict[str, str]]:
 
 def _contradictions(job: Job) -> Iterator[str]:
     """Rates of a job that are not its I/Os and bytes over its time."""
-    for name in fio_output.DIRECTIONS:
+    for name in report.DIRECTIONS:
         way = getattr(job, name)
         seconds = way.runtime / 1000
         for metric, rate, count in (("IOPS", way.iops, way.total_ios), ("bandwidth", way.bw_bytes, way.io_bytes)):
@@ -136,7 +134,7 @@ def _another(before: Output, after: Output) -> str:
     if before.options != after.options or _options(before) != _options(after):
         return "has other jobs or options than the one before it"
     for old, new in zip(before.jobs, after.jobs, strict=True):
-        counts = [(getattr(old, way).total_ios, getattr(new, way).total_ios) for way in fio_output.DIRECTIONS]
+        counts = [(getattr(old, way).total_ios, getattr(new, way).total_ios) for way in report.DIRECTIONS]
         # A job forgets all that it did before its ramp was over.
         if any(name.startswith("ramp_") for name in {**after.options, **new.options}):
             continue
@@ -182,17 +180,6 @@ def _numbers(output: Output) -> Iterator[str]:
         yield from [job.jobname] * (numjobs({**output.options, **job.options}) if together else 1)
 
 
-def numjobs(options: Mapping[str, str]) -> int:
-    """How many clones of a job there are."""
-    said = options.get("numjobs", "1")
-    return min(int(said), _MOST_JOBS) if said.isdecimal() else 1
-
-
-def shape(options: Mapping[str, str]) -> dict[str, str]:
-    """Those of a job's options that tell where it stands among others."""
-    return {name: value for name, value in options.items() if name in SHAPING}
-
-
 def _borrowed(job: Job) -> bool:
     ways = (job.read, job.write, job.trim)
     return any(way.total_ios and not way.lat_ns.percentile and way.clat_ns is not None for way in ways)
@@ -233,7 +220,7 @@ def _joined(metric: str, by: dict[str, list[float]]) -> float | None:
 def _phases(output: Output) -> Iterator[Phase]:
     """Each job's time. Of an fio that does not tell, the groups (stonewall) are set one before the other, the last
     one ending when fio printed."""
-    told = [phase for job in output.jobs if (phase := fio_output.phase(job)) is not None]
+    told = [phase for job in output.jobs if (phase := report.phase(job)) is not None]
     if told or not output.timestamp_ms:
         yield from {phase.name: phase for phase in told}.values()
         return

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 
 import msgspec
 
 from blocklab.errors import ParseError
-from blocklab.model.sample import Tile
+from blocklab.model.sample import Sample, Tile
 
 RELATIVE_ERROR = 2.0**-11
 """A percentile is at most this (0.05 %) off the value of its rank; below 2048 of the log's own unit (ns in
@@ -70,6 +70,13 @@ def every_second(tool: str, series: Sequence[Second]) -> list[Second]:
         found += [Second(time, 0, 0.0, 0.0) for time in range(before.time + 1, after.time)]
         found.append(after)
     return found
+
+
+def latency_values(done: Latency, layer: str, prefix: str = "", phase: str = "") -> Iterator[Sample]:
+    """Mean, deviation, percentiles and the greatest one."""
+    values = {"mean": done.mean, "stddev": done.stddev, **done.percentiles, "max": done.max}
+    for name, value in values.items():
+        yield Sample(f"{prefix}latency.{name}", value, "s", layer, "", phase)
 
 
 class BadLine(msgspec.Struct, frozen=True):

@@ -1,15 +1,21 @@
-"""Which of PostgreSQL's statistics views a table is, and what its rows hold as numbers."""
+"""PostgreSQL's statistics views as psql prints them: which of them a table is, and what its rows hold as numbers.
+
+Columns: https://www.postgresql.org/docs/18/monitoring-stats.html and the same page of 14 to 17.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
+from pathlib import Path
 
 import msgspec
 
-from blocklab.formats.clock import Stamp
-from blocklab.sizing.readers.psql import Row, Table, moment
+from blocklab.formats.clock import Clock, Stamp
+from blocklab.formats.database.psql import Row, Table, moment, tables
+from blocklab.formats.found import MOST_BAD, Dump, Found
+from blocklab.formats.text import Refused, Text
 
 IO, WAL, WRITER, CHECKPOINTER, DATABASE = (
     "pg_stat_io", "pg_stat_wal", "pg_stat_bgwriter", "pg_stat_checkpointer", "pg_stat_database",
@@ -41,6 +47,10 @@ _FOREIGN = frozenset({"queryid", "query", "calls", "pid", "relname", "userid", "
 _SINGLE = (WAL, WRITER, CHECKPOINTER)
 # Times in milliseconds; all other columns are whole numbers.
 _REAL = ("_time",)
+_WAY = (
+    "psql -X --csv -c 'SELECT now(), * FROM pg_stat_io' -c 'SELECT now(), * FROM pg_stat_wal' "
+    "-c 'SELECT now(), * FROM pg_stat_database'"
+)
 _RESETS = ("stats_reset", "checksum_last_failure")
 # now   clock_timestamp   current_timestamp   at   snap_time   extract (of the epoch)
 _TIMES = re.compile(
@@ -58,7 +68,7 @@ _NULLS = frozenset(
 )
 
 
-class Part(msgspec.Struct, frozen=True):
+class _Part(msgspec.Struct, frozen=True):
     """One view at one moment. ``rows``: the columns of ``COLUMNS``, None for NULL; ``keys`` tells the rows of
     ``pg_stat_io`` apart; ``labels`` are their backend type, object and context, or the database's name.
 
@@ -84,27 +94,128 @@ class Part(msgspec.Struct, frozen=True):
         )
 
 
-def known() -> frozenset[str]:
+class View(Dump, frozen=True, kw_only=True):
+    """One view at one moment; ``counters`` are over all of its rows. ``rows``: None for NULL; ``labels`` are their
+    backend type, object and context, or the database's name.
+
+    ``own``: whether its own column tells the time, else it is that of the line ``above``. ``resets``: the
+    ``stats_reset``; ``unset``: whether one is NULL in a row that counts something. ``wrong``: why it cannot be
+    used.
+    """
+
+    view: str
+    rows: tuple[Mapping[str, float | None], ...] = ()
+    labels: tuple[tuple[str, ...], ...] = ()
+    own: bool = False
+    above: int = 0
+    resets: tuple[Stamp, ...] = ()
+    unset: bool = False
+    wrong: str = ""
+
+
+def fits(start: str) -> bool:
+    """Whether the head of a file has such a table, or the rows of one without its header."""
+    if not any(each in start for each in _known()):
+        return NO_HEADER.search(start) is not None
+    whole, _, cut = start.rpartition("\n")
+    text = Text(Path(), tuple(whole.split("\n")), cut)
+    try:
+        found, _ = tables(text, _known())
+    except Refused:
+        return True
+    return any(True for _ in _parts(found)) or NO_HEADER.search(start) is not None
+
+
+def read(text: Text) -> Found:
+    """The counters of each view at each moment; ``settings`` have ``debug_io_direct`` where it is shown. Raises
+    ``Refused``."""
+    found, bad = tables(text, _known())
+    every = list(_parts(found))
+    if not every:
+        raise Refused(_why_not(text))
+    said = _truncated(every)
+    if all(each.wrong for each in every):
+        raise Refused("; ".join(dict.fromkeys(f"line {each.line}: {each.wrong}" for each in every)))
+    stamps: list[Stamp] = []
+    dumps = tuple(_view(each, stamps) for each in every)
+    direct = [
+        row.cells[each.columns.index(DIRECT)] for each in found if DIRECT in each.columns for row in each.rows
+    ]
+    return Found(
+        kind="postgres-stats", path=text.path, rows=sum(len(each.rows) for each in dumps), bad=len(bad),
+        bad_rows=tuple(bad[:MOST_BAD]), clock=Clock(tuple(stamps)) if stamps else None, dumps=dumps,
+        settings={DIRECT: ", ".join(direct)} if direct else {}, remarks=(*text.remarks, *said),
+    )  # fmt: skip
+
+
+def _view(part: _Part, stamps: list[Stamp]) -> View:
+    """With its time as a place among the ``stamps``: its own column's, else that of the line before it."""
+    above = part.table.at
+    stamp = part.stamp if part.stamp is not None else above.stamp if above is not None else None
+    stamps += [stamp] if stamp is not None else []
+    counters: dict[str, float] = {}
+    for row in part.rows:
+        for name, value in row.items():
+            if value is not None:
+                counters[name] = counters.get(name, 0.0) + value
+    return View(
+        view=part.view, counters=counters, units={name: _unit(name) for name in counters}, line=part.line,
+        time=len(stamps) - 1 if stamp is not None else None, own=part.stamp is not None,
+        above=above.line if above is not None else 0, rows=part.rows, labels=part.labels, resets=part.resets,
+        unset=part.unset, wrong=part.wrong,
+    )  # fmt: skip
+
+
+def _unit(column: str) -> str:
+    return "ms" if column.endswith(_REAL) else "B" if column.endswith("_bytes") else "1"
+
+
+def _why_not(text: Text) -> str:
+    if NO_HEADER.search(text.text):
+        return f"rows without the names of their columns: print them without -t (\\t): {_WAY}"
+    return f"no table of pg_stat_io, pg_stat_wal, pg_stat_bgwriter or pg_stat_database with its header: {_WAY}"
+
+
+def _truncated(every: list[_Part]) -> list[str]:
+    """Marks the tables that end too early, and says which are left out."""
+    footers = any(each.table.counted for each in every)
+    rows = {(each.view, each.keys): len(each.rows) for each in every if each.keys}
+    for number, each in enumerate(every):
+        if each.wrong:
+            continue
+        more = [keys for view, keys in rows if view == "pg_stat_io" == each.view and each.keys < keys]
+        alone = len(every) == 1 and each.view in ("pg_stat_io", "pg_stat_database")
+        if each.table.counted is False and (footers or alone):
+            why = "it has no '(N rows)' at its end: cut? (or print it with \\pset footer on)"
+        elif more and each.keys:
+            why = f"it has {len(each.rows)} rows, another one here has {len(more[0])}: cut?"
+        else:
+            continue
+        every[number] = msgspec.structs.replace(each, wrong=why, line=each.table.line)
+    return [f"line {each.line}: {each.view} left out: {each.wrong}" for each in every if each.wrong]
+
+
+def _known() -> frozenset[str]:
     """The columns by which a table is worth a look."""
     return frozenset({DIRECT}).union(*_SIGNS.values())
 
 
-def views(columns: Sequence[str]) -> list[str]:
+def _views(columns: Sequence[str]) -> list[str]:
     """The views that a table has columns of: several where they were joined."""
     if _FOREIGN.intersection(columns):
         return []
     return [view for view, signs in _SIGNS.items() if signs.intersection(columns)]
 
 
-def parts(found: Sequence[Table]) -> Iterator[Part]:
+def _parts(found: Sequence[Table]) -> Iterator[_Part]:
     """The views in the tables, moment by moment, in their order."""
     for table in found:
-        of = views(table.columns)
+        of = _views(table.columns)
         if not of:
             continue
         if table.wrong or not table.rows:
             why = table.wrong or "it has no rows"
-            yield from (Part(view, table, table.line, (), (), wrong=why) for view in of)
+            yield from (_Part(view, table, table.line, (), (), wrong=why) for view in of)
             continue
         at = _time_column(table)
         style = _style(table)
@@ -159,18 +270,18 @@ def _number(cell: str, style: str) -> float | None:
     return float(plain)
 
 
-def _part(view: str, table: Table, rows: Sequence[Row], stamp: Stamp | None, style: str) -> Part:
+def _part(view: str, table: Table, rows: Sequence[Row], stamp: Stamp | None, style: str) -> _Part:
     columns = {name: number for number, name in reversed(list(enumerate(table.columns))) if name in COLUMNS[view]}
     values: list[dict[str, float | None]] = []
     for row in rows:
         try:
             values.append({name: _number(row.cells[number], style) for name, number in columns.items()})
         except ValueError as error:
-            return Part(view, table, row.line, (), (), stamp, wrong=str(error))
+            return _Part(view, table, row.line, (), (), stamp, wrong=str(error))
     labels = [_labels(view, table, row) for row in rows]
     wrong, values, labels = _single(view, values, labels)
     resets, unset = _resets(table, rows, values)
-    return Part(
+    return _Part(
         view, table, rows[0].line, tuple(values), tuple(labels), stamp, tuple(dict.fromkeys(resets)), unset, wrong
     )
 

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from statistics import fmean, median, median_low
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import msgspec
 
 from blocklab.errors import ParseError
+from blocklab.formats.load.rates import each_second
 from blocklab.model import outside
 from blocklab.model.metrics import each_of
-from blocklab.model.metrics import metric as metric_of
 from blocklab.model.quantiles import Table
-from blocklab.model.sample import Histogram, Parsed, Phase, Sample
-from blocklab.workloads.base import seconds_of
+from blocklab.model.sample import Histogram, Phase, Sample
 
 DIRECTIONS = ("read", "write", "trim")
 PERCENTILES = (50.0, 95.0, 99.0, 99.9)
@@ -29,25 +26,8 @@ METRICS = (
     *each_of(("read", "write", "trim"), ("iops", "bandwidth", "bytes", "ios", *_LATENCIES)),
     *each_of(("sync",), ("ios", *_LATENCIES)), "cpu.user", "cpu.system",
 )  # fmt: skip
-# Log -> metric, divisor, unit. fio's bw log is in KiB/s, its lat log in ns.
-SERIES = {"bw": ("bandwidth", 1 / 1024, "B/s"), "iops": ("iops", 1.0, "1/s"), "lat": ("latency.mean", 1e9, "s")}
-LOGS = tuple(SERIES)
-# What fio is told about reports and logs, at the end of each section, whatever stands before.
-OURS: Mapping[str, str] = {
-    # numjobs clones are one value; new_group keeps sections that run together apart
-    "new_group": "1", "group_reporting": "1", "per_job_logs": "0", "log_avg_msec": "1000", "log_unix_epoch": "1",
-    "lat_percentiles": "1", "clat_percentiles": "0", "slat_percentiles": "0",
-    "percentile_list": ":".join(f"{percent:g}" for percent in PERCENTILES),
-    # and the prefix of its name, which differs from section to section
-    **{f"write_{kind}_log": "" for kind in LOGS},
-}  # fmt: skip
-# By what part of a step a row may be late, and how much more for each step.
-_LATE, _DRIFT = 0.05, 0.002
-_MOST_SILENT = 86_400
 # Of a second. fio reports its last state when it ends, whenever that is.
 _WHOLE = 0.9
-# Seconds by which the stamps of a log differ from the clock.
-_JITTER = 0.02
 
 
 class _Latency(msgspec.Struct):
@@ -189,7 +169,7 @@ def so_far(out: bytes) -> dict[str, list[float]]:
         while steps and steps[-1][0] < _WHOLE:
             steps.pop()
         if any(count for _, count in points):
-            rates[f"{way}.iops"] = seconds_of(steps)
+            rates[f"{way}.iops"] = each_second(steps)
     return rates
 
 
@@ -275,129 +255,3 @@ def phase(job: Job) -> Phase | None:
     longest = max(job.read.runtime, job.write.runtime, job.trim.runtime)
     start = job.job_start / 1000
     return Phase(job.jobname, start, start + longest / 1000) if job.job_start else None
-
-
-def without_start(parsed: Parsed) -> Parsed:
-    """The same with IOPS and bandwidth of each phase from its first logged second on.
-
-    A capped volume saves up while nobody asks for anything, e.g. a tenth of a second's worth of requests, and
-    gives them at once: 2 % too much in 5 s. Latencies and counts stay those of the whole; so do rates where there
-    is no log, or less than a second is left.
-    """
-    starts = {phase.name: phase.start for phase in parsed.phases}
-    first: dict[tuple[str, str], Sample] = {}
-    whole: dict[tuple[str, str], float] = {}
-    for sample in parsed.samples:
-        key = (sample.phase, sample.metric)
-        if sample.time is None:
-            whole[key] = sample.value
-        elif key not in first or sample.time < (first[key].time or 0.0):
-            first[key] = sample
-    changed = []
-    for sample in parsed.samples:
-        known = metric_of(sample.metric)
-        begun = first.get((sample.phase, sample.metric))
-        if sample.time is None and known.amount and begun is not None and sample.value and sample.phase in starts:
-            amount = whole[sample.phase, known.beside(known.amount)]
-            cut = (begun.time or 0.0) - starts[sample.phase]
-            left = amount / sample.value - cut
-            if cut > 0 and left >= 1:
-                rate = max(0.0, amount - begun.value * cut) / left
-                sample = msgspec.structs.replace(sample, value=rate)
-        changed.append(sample)
-    return msgspec.structs.replace(parsed, samples=tuple(changed))
-
-
-def series_samples(kind: str, log: bytes, host: str, name: str, during: Phase | None) -> Iterator[Sample]:
-    """The samples of one log (``kind`` of ``LOGS``) of phase ``name``; raises ``ParseError``."""
-    metric, divisor, unit = SERIES[kind]
-    # Of a job that is over within two seconds each clone has one row: nothing goes back, but all are at one time.
-    for direction, time, value in series([log], mean=kind == "lat", apart=_JITTER, step=1000):
-        # fio writes its last rate up to a second after the job's end, as if the job had run until then.
-        if kind == "lat" or during is None or time <= during.end + _JITTER:
-            yield Sample(f"{direction}.{metric}", value / divisor, unit, "fio", host, name, time)
-
-
-def series(
-    logs: Sequence[bytes], *, mean: bool, apart: float = 0.0, step: int = 0
-) -> list[tuple[str, float, float]]:
-    """Direction, time (s since the epoch) and value of each second of the logs of one job.
-
-    The clones of the job (``numjobs``) stand in one log, one after the other, or have a log each. Another clone
-    begins where the time of a row is not later than the one before by more than ``apart`` s. The rows of a clone
-    within one second (``log_avg_msec`` below 1000) are averaged; the clones are added up, or averaged (``mean``).
-    Between a clone's first and its last row fio leaves out a second in which that clone has done nothing: it is 0
-    in a sum. A clone that ended more than a second before is 0 as well, so a sum goes on to the last clone's end;
-    any other second that lacks a clone is left out of a sum, since it has a part of that clone only. ``step`` is
-    ``log_avg_msec``, in ms, where that is known; else it is told from the rows. Raises ``ParseError``.
-    """
-    rows: list[tuple[int, int, int, int]] = []
-    clones: Counter[int] = Counter()
-    steps: list[int] = []
-    for log in logs:
-        last: dict[int, int] = {}
-        for way, stamp, value in _rows(log):
-            if way not in last or stamp - last[way] <= apart * 1000:
-                clones[way] += 1
-            else:
-                steps.append(stamp - last[way])
-            last[way] = stamp
-            rows.append((way, clones[way], stamp, value))
-    if not rows:
-        return []
-    first = min(stamp for _, _, stamp, _ in rows)
-    if not mean:
-        rows = list(_unbroken(rows, step or median_low(steps or [1000])))
-    # A row tells of the time before it; stamps are some ms off.
-    step = step or (min(1000, 50 * round(median(steps) / 50)) if steps else 1000)
-    seconds: dict[tuple[int, int], dict[int, list[int]]] = {}
-    for way, clone, stamp, value in rows:
-        second = int((stamp - first + step / 2) // 1000)
-        seconds.setdefault((way, second), {}).setdefault(clone, []).append(value)
-    ends: dict[tuple[int, int], int] = {}
-    for (way, second), by in sorted(seconds.items()):
-        ends |= {(way, clone): second for clone in by}
-    found = []
-    for (way, second), by in sorted(seconds.items()):
-        missing = [end for (of, clone), end in ends.items() if of == way and clone not in by]
-        if mean or all(end < second - 1 for end in missing):
-            parts = [fmean(values) for values in by.values()]
-            at = (first + 1000 - step) / 1000 + second
-            found.append((DIRECTIONS[way], at, fmean(parts) if mean else sum(parts)))
-    return found
-
-
-def _unbroken(rows: Sequence[tuple[int, int, int, int]], step: float) -> Iterator[tuple[int, int, int, int]]:
-    """Rates of direction and clone, one every ``step`` ms, with those that fio left out. Raises ``ParseError``.
-
-    Where nothing was done it writes none, so that the next one comes whole steps later. One that is late by
-    anything else is of an fio that was itself held up: its rate is of all the time since the one before.
-    """
-    last: dict[tuple[int, int], int] = {}
-    filled = 0
-    for way, clone, stamp, value in rows:
-        away = (stamp - last.get((way, clone), stamp - step)) / step
-        last[way, clone] = stamp
-        lacking = round(away) - 1
-        filled += max(0, lacking)
-        if filled > _MOST_SILENT:
-            problem = f"the times in its log jump by {away * step / 1000:,.0f} s: a damaged row, or two runs"
-            raise ParseError("fio", problem, hint="cut it into a file for each run")
-        # It wakes up some ms late each time.
-        idle = abs(away - round(away)) <= _LATE + _DRIFT * away
-        for back in range(lacking, 0, -1):
-            yield way, clone, round(stamp - back * step), 0 if idle else value
-        yield way, clone, stamp, value
-
-
-def _rows(log: bytes) -> Iterator[tuple[int, int, int]]:
-    """Direction, time (ms) and value. Raises ``ParseError``."""
-    # 1795232906580, 4003, 1, 0, 0                          time (ms), value, direction, block size, offset
-    for line in log.decode(errors="replace").splitlines():
-        try:
-            stamp, value, way = (int(part) for part in line.split(",")[:3])
-        except ValueError as error:
-            raise ParseError("fio", "a line of its log is not: time, value, direction, ...", line) from error
-        if not 0 <= way < len(DIRECTIONS) or value < 0:
-            raise ParseError("fio", "its log has an unknown direction or a negative value", line)
-        yield way, stamp, value

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import numpy as np
 
-from blocklab.workloads.fio_output import DIRECTIONS
-from blocklab.workloads.logs.columns import Lines
-from blocklab.workloads.logs.reader import Reader
-from blocklab.workloads.logs.summary import LogSummary
-from blocklab.workloads.logs.tally import Tally
+from blocklab.formats.load.fio.report import DIRECTIONS
+from blocklab.formats.load.logs.columns import Lines
+from blocklab.formats.load.logs.reader import Reader
+from blocklab.formats.load.logs.summary import LogSummary
+from blocklab.formats.load.logs.tally import Tally
 
 _NANOSECONDS = 1e9
 

@@ -13,15 +13,15 @@ import msgspec
 
 from blocklab.errors import ParseError
 from blocklab.formats.found import MOST_BAD, Found
-from blocklab.formats.text import Bad, Refused, head, refusal, whole
-from blocklab.imports.pgbench import latency_values
+from blocklab.formats.load.fio import averaged
+from blocklab.formats.load.fio.single import fio_log
+from blocklab.formats.load.logs.summary import Latency, every_second, latency_values
+from blocklab.formats.text import Bad, Refused, head, mostly, refusal, whole
 from blocklab.model.metrics import metric as metric_of
 from blocklab.model.sample import Phase, Sample
-from blocklab.workloads import fio_output, logs
-from blocklab.workloads.logs import Latency, every_second
 
 TOOL = LAYER = "fio"
-# 123, 456789, 1, 4096, 0        more samples: workloads/logs/fio.py
+# 123, 456789, 1, 4096, 0        more samples: formats/fio/single.py
 _ROW = re.compile(r"\d{1,18}, \d{1,18}, [012](?:, (?:\d+|0x[0-9a-f]+)){1,4}")
 # 123, 456789, 1, 4096           of an fio that wrote no priority: 2 and before (us), or an early 3 (ns);
 # 123, 456789, 1, 4096, 16384    its log_offset. A priority here is 0, 1 or hexadecimal.
@@ -42,9 +42,7 @@ _EPOCH = 10**11
 
 def fits_log(head: str) -> bool:
     """Whether these are rows of a log, of any kind."""
-    lines = head.split("\n")[:_VOTERS]
-    whole = lines[:-1] or lines
-    return sum(_ROW.fullmatch(line) is not None for line in whole) > len(whole) / 2
+    return mostly(_ROW, head)
 
 
 def log_kind(name: str) -> str:
@@ -127,8 +125,8 @@ def _averaged(paths: Sequence[Path], kind: str, phase: str) -> Found:
 def _series(clones: Sequence[bytes], kind: str, phase: str) -> Iterator[Sample]:
     """The time series, and of a rate the mean; that of a latency only ``weighted`` tells."""
     of = "lat" if kind in ("clat", "slat") else kind
-    metric, divisor, unit = fio_output.SERIES[of]
-    rows = fio_output.series(clones, mean=of == "lat")
+    metric, divisor, unit = averaged.SERIES[of]
+    rows = averaged.series(clones, mean=of == "lat")
     for way, mine in groupby(sorted(rows), key=lambda row: row[0]):
         points = [(time, value / divisor) for _, time, value in mine]
         name = f"{way}.{metric.replace('latency', kind) if kind in ('clat', 'slat') else metric}"
@@ -172,7 +170,7 @@ def _at(points: Sequence[tuple[float, float]], time: float, near: float) -> floa
 def _single(paths: Sequence[Path], kind: str, phase: str) -> Found:
     """A row for each I/O: how many there are in a second, and how long they took."""
     path = paths[0]
-    read = logs.fio_log(paths)
+    read = fio_log(paths)
     if not read.latency:
         raise Refused("looks like a log of fio, but has no complete row")
     samples: list[Sample] = []
