@@ -17,9 +17,10 @@ Of the last two it need not fit in memory."""
 
 class Kind(msgspec.Struct, frozen=True):
     """``label`` is for people, ``fits`` gets the first 64 KiB of a file, ``read`` all of it. It raises
-    ``text.Refused``."""
+    ``text.Refused``. ``named``, of kinds whose rows look alike: whether a file's name says that it is this one."""
 
     label: str
     fits: Callable[[str], bool]
     read: Callable[[Text], Found]
     reads: Reads = "whole"
+    named: Callable[[str], bool] | None = None

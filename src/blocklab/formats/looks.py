@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import msgspec
 
@@ -53,7 +53,8 @@ def _csv(start: str) -> bool:
 _LONGEST_CELL, _BLANKS = 40, 2
 
 
-_SIZE = "blocklab size reads it, not import"
+SIZE = "blocklab size reads it, not import"
+"""What to do with a file that is known, but not to ``blocklab import``."""
 _TIME = r"^\d\d:\d\d:\d\d(?: [AP]M)?[ \t]+"
 _BANNER = r"\A\s*{name} +\S+ +[\w.]+ +(?:\S+ +){{0,6}}\d{{1,2}}/\d{{1,2}}/\d{{2,4}}[ \t]*$"
 _OTHER_SYSTEM = "blocklab reads that of Linux (sysstat) alone"
@@ -92,11 +93,11 @@ LOOKS = (
     #  kthr      memory            page            disk      faults      cpu
     _look("vmstat of another system than Linux", r"^ ?(?:kthr|procs) +memory +page ", "it is not read"),
     #  254       0 vda 10 0 80 5 100 20 2400 50 0 45 55
-    _look("/proc/diskstats", r"^ *\d+ +\d+ (?:[shv]d[a-z]+|xvd[a-z]+|nvme\S+|dm-\d+)(?: \d+){11,17}$", _SIZE),
+    _look("/proc/diskstats", r"^ *\d+ +\d+ (?:[shv]d[a-z]+|xvd[a-z]+|nvme\S+|dm-\d+)(?: \d+){11,17}$", SIZE),
     # 2023-01-01 10:00:00 0x7f INNODB MONITOR OUTPUT
-    _look("SHOW ENGINE INNODB STATUS", r"INNODB MONITOR OUTPUT", _SIZE),
+    _look("SHOW ENGINE INNODB STATUS", r"INNODB MONITOR OUTPUT", SIZE),
     # WORKLOAD REPOSITORY report for      <title>AWR Report for DB: ...
-    _look("an Oracle AWR report", r"^WORKLOAD REPOSITORY |AWR Report for |STATSPACK report for", _SIZE),
+    _look("an Oracle AWR report", r"^WORKLOAD REPOSITORY |AWR Report for |STATSPACK report for", SIZE),
     # [global]
     # ioengine=libaio
     _look("a fio job file", r"^\[global\]\n(?:.*\n)*?(?:ioengine|rw|bs|runtime|size|direct)=", "it is for --jobs"),
@@ -127,9 +128,7 @@ LOOKS = (
 _START = 1 << 14
 
 
-def like(head: str, *, size: bool = False) -> str:
-    """What the start of a file looks like, with what to do; empty for what looks like nothing known. ``size``: it
-    is that command which asks."""
-    looks = [look for look in LOOKS if not size or look.do != _SIZE]
+def like(head: str, looks: Sequence[Look] = LOOKS) -> str:
+    """What the start of a file looks like, with what to do; empty for what looks like nothing known."""
     found = next((look for look in looks if look.fits(head[:_START])), None)
     return f"looks like {found.name}; {found.do}" if found else ""

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from blocklab.formats.clock import Clock, Stamp, stamp
+from blocklab.formats.clock import Clock, Stamp
 from blocklab.formats.found import Found
 from blocklab.formats.text import Text
 from blocklab.model.sample import Phase, Sample
@@ -41,8 +41,7 @@ def anchored(found: Found, text: Text) -> Found:
 
 def _first(found: Found, text: Text) -> tuple[int, Stamp, float] | None:
     """The first line that tells how long after the start it was printed, with its time and that (s)."""
-    for number, (line, time) in enumerate(zip(text.lines, text.times, strict=True), 1):
-        at = stamp(time)
+    for number, (line, at) in enumerate(zip(text.lines, text.times, strict=False), 1):
         if at is None:
             continue
         if match := _SINCE.match(line):

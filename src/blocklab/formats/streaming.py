@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import overload
 
 from blocklab.errors import Unreadable
-from blocklab.formats.prefix import seen
 from blocklab.formats.text import Refused, Text
 from blocklab.model import outside
 
@@ -75,14 +74,10 @@ def _decoded(data: bytes) -> str:
     return data.decode("utf-8", errors="replace").replace("\r\n", "\n").removesuffix("\r")
 
 
-def streamed(path: Path, start: str, fits: Callable[[str], bool], first_report: str = "") -> Text:
-    """A file of a kind that ``fits`` recognises by its ``start`` (``text.head``), perhaps behind a prefix of each
-    line. Raises ``Refused``."""
+def streamed(path: Path) -> Text:
+    """A file that need not fit in memory. Raises ``Refused``."""
     lines = Lines(path)
     remarks = []
     if lines.first_crlf:
         remarks.append(f"line {lines.first_crlf}: the line ends in CR and LF; read as if it were LF")
-    _, prefix = seen(start, fits)
-    if prefix is not None and not prefix.timed:
-        remarks.append(f"each line begins with {prefix.shown(start)!r}: taken off")
-    return Text(path, lines, lines.cut, tuple(remarks), prefix=prefix, first_report=first_report)
+    return Text(path, lines, lines.cut, tuple(remarks))

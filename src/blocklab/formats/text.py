@@ -14,7 +14,7 @@ import msgspec
 
 from blocklab.errors import ParseError, Unreadable
 from blocklab.formats.clock import Stamp
-from blocklab.formats.prefix import Prefix, numbered
+from blocklab.formats.prefix import Others, Prefix, numbered
 from blocklab.model import outside
 
 HEAD = 64 * 1024
@@ -35,6 +35,7 @@ _BINARY = {
 }  # fmt: skip
 _AT_ONCE = 1 << 20
 _MOST_NAMED = 8
+_DECIMALS = re.compile(r"\d\.(\d+)(?:%|ms|s)?$")
 _VOTERS = 50
 
 
@@ -58,27 +59,62 @@ class Bad(msgspec.Struct, frozen=True):
 class Text(msgspec.Struct, frozen=True):
     """A whole file. ``lines`` are without their ends; a last one that has none is in ``cut`` instead.
 
-    ``remarks``: what is odd without being lost. ``prefix``: what another program puts before each line, of a file
-    that is read line by line; ``times``: those that stood there, of one that was read whole. ``first_report``
-    (``interval`` or ``boot``): what the user says of the first report of iostat and vmstat.
+    ``remarks``: what is odd without being lost. ``prefix``: what another program put before each of ``lines``;
+    ``others`` counts those without it. ``times``: those that stood before the lines, of a text that was
+    ``stripped``. ``first_report`` (``interval`` or ``boot``): what the user says of the first report of iostat and
+    vmstat.
     """
 
     path: Path
     lines: Sequence[str]
     cut: str = ""
     remarks: tuple[str, ...] = ()
-    times: tuple[str, ...] = ()
+    times: tuple[Stamp | None, ...] = ()
     prefix: Prefix | None = None
+    others: Others = msgspec.field(default_factory=Others)
     first_report: str = ""
 
     def every(self) -> Iterator[tuple[int, Stamp | None, str]]:
         """Each line, also a last one without an end: its number from 1, the time before it, and the rest."""
-        return numbered(chain(self.lines, (self.cut,) if self.cut.strip() else ()), self.prefix)
+        return numbered(chain(self.lines, (self.cut,) if self.cut.strip() else ()), self.prefix, self.others)
 
     @property
     def text(self) -> str:
         """The whole lines, each with a newline."""
-        return "".join(f"{line}\n" for _, _, line in numbered(self.lines, self.prefix))
+        return "".join(f"{line}\n" for _, _, line in numbered(self.lines, self.prefix, self.others))
+
+    def stripped(self) -> Text:
+        """The same without the prefix, for readers that go by ``lines``."""
+        if self.prefix is None:
+            return self
+        parts = [(time, line) for _, time, line in numbered(self.lines, self.prefix, self.others)]
+        last = self.prefix.split(self.cut)
+        return msgspec.structs.replace(
+            self, lines=tuple(line for _, line in parts), cut=last[1] if last is not None else "", prefix=None,
+            times=tuple(time for time, _ in parts) if self.prefix.timed else (),
+        )  # fmt: skip
+
+    def completed(self) -> Text:
+        """The same with the last line among the others, where that lacks only its line end: it ends with as many
+        decimals as those before it, or is as long as the one before it, or ends with the same word, or is JSON."""
+        before = next((line for line in reversed(self.lines) if line.strip()), "")
+        if not self.cut.strip() or not before:
+            return self
+        decimals = _DECIMALS.search(self.cut)
+        usual = next((match for line in reversed(self.lines) if (match := _DECIMALS.search(line))), None)
+        by_decimals = decimals is not None and usual is not None and len(decimals[1]) == len(usual[1])
+        words, usual_words = self.cut.split(), before.split()
+        alike = len(words) == len(usual_words) and (len(self.cut) == len(before) or words[-1] == usual_words[-1])
+        if not by_decimals and not alike and not _is_json(self.cut):
+            return self
+        return msgspec.structs.replace(self, lines=(*self.lines, self.cut), cut="")
+
+
+def _is_json(line: str) -> bool:
+    try:
+        return line.startswith(("{", "[{")) and bool(outside.as_json(line, ""))
+    except ValueError:
+        return False
 
 
 def head(path: Path) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from datetime import tzinfo
 from functools import partial
 from pathlib import Path
@@ -15,8 +15,8 @@ from blocklab.errors import StudyError
 from blocklab.formats import clock
 from blocklab.formats.clock import Clock
 from blocklab.formats.found import Found
+from blocklab.formats.gather import File
 from blocklab.formats.load.fio import log_file
-from blocklab.formats.text import Refused, digest
 from blocklab.imports import kinds
 from blocklab.imports.assemble import Piece
 from blocklab.imports.study import name_of
@@ -28,19 +28,15 @@ Times: TypeAlias = list[float | None]
 """By the places of a clock, seconds since the epoch; None for a date that does not exist."""
 
 
-class Given(msgspec.Struct):
-    """One file: as it was found, and with its times known; ``left_out`` says why it is not used."""
+class Given(File, kw_only=True):
+    """One file of a stack: as it was found, and with its times known."""
 
-    path: Path
-    folder: str
+    folder: str = ""
     """The workload that its folder is called after; empty for a file in the stack's own folder."""
     below: str = ""
     """That folder as it stands there."""
     repeat: int | None = None
     """Which repeat of its workload it is of, from 0; None where there is one, or it watched all of them."""
-    sha256: str = ""
-    found: Found | None = None
-    left_out: str = ""
     joined: str = ""
     """Of what watched a workload: the one that it was joined to, where its times do not tell."""
     remarks: tuple[str, ...] = ()
@@ -81,7 +77,10 @@ def files(stack: str, places: Sequence[str]) -> list[Given]:
             raise StudyError("", problem, hint="it is a folder, a file, or a pattern like 'logs/*.log'") from error
     if not found:
         raise StudyError("", f"--stack {stack}: there is no file in {', '.join(places)}")
-    return [Given(path, name_of(below.replace("/", "-")) if below else "", below) for path, below in found.items()]
+    return [
+        Given(path=path, folder=name_of(below.replace("/", "-")) if below else "", below=below)
+        for path, below in found.items()
+    ]
 
 
 def _files(place: Path) -> Iterator[tuple[Path, str]]:
@@ -116,20 +115,19 @@ def _matching(pattern: Path) -> list[Path]:
 def take(given: Sequence[Given], asked: Mapping[Path, str], first_report: str = "") -> None:
     """Each file read as what it is (``asked``: as what somebody said); ``first_report``: what that of iostat and
     vmstat covers. Raises ``StudyError`` for what is unclear."""
-    seen: dict[tuple[str | int, ...], Path] = {}
-    for each in given:
-        try:
-            kind = asked.get(each.path.resolve()) or kinds.kind_of(each.path)
-            each.sha256 = digest(each.path)
-            same: tuple[str | int, ...] = (each.sha256,)
-            if kind in log_file.LOGS:
-                # Two clones of a steady rate leave the same rows, and so do IOPS and KiB/s of blocks of 1 KiB.
-                same = (each.sha256, each.folder, kind, log_file.log_number(each.path.name))
-            if (other := seen.setdefault(same, each.path)) != each.path:
-                raise Refused(f"the same content as {other}")
-            each.found = kinds.read(each.path, kind, first_report)
-        except Refused as reason:
-            each.left_out = str(reason)
+    kinds.READERS.gather(given, asked, first_report=first_report, same=_same, take=_of_one_host)
+
+
+def _same(given: Given) -> Hashable:
+    if given.kind not in log_file.LOGS:
+        return given.sha256
+    # Two clones of a steady rate leave the same rows, and so do IOPS and KiB/s of blocks of 1 KiB.
+    return given.sha256, given.folder, given.kind, log_file.log_number(given.path.name)
+
+
+def _of_one_host(given: Given) -> None:
+    if given.found is not None:
+        kinds.of_one_host(given.found)
 
 
 def date(given: Mapping[str, Sequence[Given]], *, zone: tzinfo, order: str) -> None:

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 import msgspec
 import numpy as np
 
 from blocklab.errors import StudyError
-from blocklab.formats.found import Found
-from blocklab.formats.text import Refused, digest
-from blocklab.sizing import devices, kinds
+from blocklab.formats.gather import File
+from blocklab.sizing import devices
 from blocklab.sizing.curve import Curve, apart, curve_of, filled, mean, overlap, total
+from blocklab.sizing.kinds import READERS, statistics
 from blocklab.sizing.readers import cloudwatch
 from blocklab.sizing.readers.base import Reading
 from blocklab.sizing.series import (
@@ -26,7 +27,7 @@ from blocklab.sizing.series import (
     parts_of,
 )
 from blocklab.sizing.snapshots import pair
-from blocklab.sizing.system import File, Gathered, Source, System
+from blocklab.sizing.system import Gathered, Input, Source, System
 from blocklab.stats.format import shortened
 
 # Two sources of the same I/O may differ by this much before it is said; sampling and rounding make a few per cent.
@@ -48,12 +49,8 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     left_out: tuple[str, ...] = ()
 
 
-class _Given(msgspec.Struct):
-    path: Path
-    kind: str = ""
-    found: Found | None = None
+class _Given(File, kw_only=True):
     statistics: Statistics = Statistics()
-    left_out: str = ""
 
 
 def gather(paths: Sequence[Path], asked: Asked) -> Gathered:
@@ -61,15 +58,17 @@ def gather(paths: Sequence[Path], asked: Asked) -> Gathered:
 
     Raises ``StudyError`` where a file may be several kinds, and where nothing usable was found.
     """
-    given = [_read(path, asked) for path in paths]
-    _same_content(given)
+    given = [_Given(path=path) for path in paths]
+    forced = {path.resolve(): kind for path, kind in asked.kinds.items()}
+    take = partial(_take, reading=asked.reading)
+    READERS.gather(given, forced, first_report=asked.reading.first_report, take=take)
     remarks: list[str] = []
     labels = _labels(given, asked)
     series = _series(given, labels, asked, remarks)
     series = _plausible(series, remarks)
     groups = _systems(series, remarks)
     if not groups:
-        labels_of = "; ".join(kind.label for kind in kinds.KINDS.values())
+        labels_of = "; ".join(kind.label for kind in READERS.kinds.values())
         raise StudyError("", f"no usable statistics: {_reasons(given, remarks)}",
                          hint=f"known are {labels_of}; --as KIND=FILE says what a file is")  # fmt: skip
     known = set().union(*(parts_of(each.intervals) for every in groups.values() for each in every))
@@ -82,24 +81,14 @@ def gather(paths: Sequence[Path], asked: Asked) -> Gathered:
     return Gathered(systems, tuple(_told(each, series) for each in given), tuple(dict.fromkeys(remarks)))
 
 
-def _read(path: Path, asked: Asked) -> _Given:
-    given = _Given(path)
-    try:
-        given.kind = asked.kinds.get(path) or kinds.kind_of(path)
-        given.found, given.statistics = kinds.read(path, given.kind, asked.reading)
-    except Refused as reason:
-        given.left_out = str(reason)
-    return given
-
-
-def _same_content(given: Sequence[_Given]) -> None:
-    seen: dict[str, Path] = {}
-    for each in given:
-        if each.left_out:
-            continue
-        other = seen.setdefault(digest(each.path), each.path)
-        if other != each.path:
-            each.left_out, each.found = f"the same content as {other}", None
+def _take(given: _Given, reading: Reading) -> None:
+    """Keeps what its statistics are, and not the table that they are made of."""
+    assert given.found is not None
+    given.statistics = statistics(given.kind, given.found, reading)
+    given.found = msgspec.structs.replace(given.found, tables=(), dumps=())
+    if given.statistics.lost:
+        lost = given.statistics
+        given.found = msgspec.structs.replace(given.found, bad=lost.lost, bad_rows=lost.bad)
 
 
 def _reasons(given: Sequence[_Given], remarks: Sequence[str]) -> str:
@@ -336,9 +325,9 @@ def _compared(main: Curve, other: Curve, mine: Series, its: Series) -> Iterator[
             yield f"{its.source} tells of {second / first:.2g} times the {what} of {mine.source}"
 
 
-def _told(given: _Given, series: Sequence[tuple[str, Series]]) -> File:
+def _told(given: _Given, series: Sequence[tuple[str, Series]]) -> Input:
     mine = [one for _, one in series if given.path in one.files]
-    return File(
+    return Input(
         path=given.path, kind=given.kind, left_out=given.left_out,
         system=", ".join(dict.fromkeys(one.system for one in mine)),
         intervals=sum(len(one.intervals) for one in mine),

@@ -1,27 +1,20 @@
-"""The statistics that are known, and which of them a file is: by its content, never by its name."""
+"""The kinds of files that tell what I/O a system does, and what makes its statistics of each."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from blocklab.errors import StudyError
-from blocklab.formats import kinds as formats
-from blocklab.formats import looks
+from blocklab.formats import kinds
 from blocklab.formats.found import Found
+from blocklab.formats.gather import Readers
 from blocklab.formats.kind import Kind as FileKind
-from blocklab.formats.lines import completed, prefix_of, stripped, without
-from blocklab.formats.prefix import seen
-from blocklab.formats.streaming import streamed
-from blocklab.formats.text import Refused, head, whole, with_numbers
+from blocklab.formats.looks import LOOKS, SIZE
+from blocklab.formats.text import Text
 from blocklab.sizing.readers import cloudwatch_files, host, innodb, mysql_status, oracle, postgres
 from blocklab.sizing.readers.base import Kind, Reading
 from blocklab.sizing.series import Statistics
 
-# Each module of readers has its kinds by name.
-OTHERS: Mapping[str, Kind] = {
-    **cloudwatch_files.KINDS,
-}
 MODELS: Mapping[str, Callable[[Found, Reading], Statistics]] = {
     "awr-html": oracle.statistics,
     "awr-text": oracle.statistics,
@@ -36,45 +29,28 @@ MODELS: Mapping[str, Callable[[Found, Reading], Statistics]] = {
     "mysql-status": mysql_status.statistics,
     "postgres-stats": postgres.statistics,
 }
-"""By kind, what makes the statistics of systems of a file's table."""
-KINDS: Mapping[str, Kind | FileKind] = {**OTHERS, **{name: formats.KINDS[name] for name in MODELS}}
+"""By kind, what makes the statistics of systems of a file's table. Raises ``Refused`` and ``StudyError``."""
+# Until CloudWatch's files are tables of formats, too.
+OTHERS: Mapping[str, Kind] = {**cloudwatch_files.KINDS}
+_TEXTS: dict[Path, Text] = {}
 
 
-def kind_of(path: Path) -> str:
-    """What a file is. Raises ``Refused`` for what is not known, ``StudyError`` where it may be several."""
-    start = head(path)
-    found = _fitting(start)
-    if not found and (prefix := prefix_of(start, lambda start: bool(_fitting(start)))) is not None:
-        found = _fitting(without(start, prefix))
-    if not found:
-        raise Refused(looks.like(start, size=True) or "not recognised")
-    if len(found) > 1:
-        raise StudyError("", f"{path}: it may be {', '.join(found)}", hint=f"say which: --as {found[0]}={path}")
-    return found[0]
+def _older(kind: Kind) -> FileKind:
+    def read(text: Text) -> Found:
+        _TEXTS[text.path] = text
+        return Found(kind="", path=text.path, rows=0)
+
+    return FileKind(kind.label, kind.fits, read)
 
 
-def _fitting(start: str) -> list[str]:
-    streamed = {name for name in MODELS if formats.KINDS[name].reads == "lines"}
-    return [
-        name
-        for name, kind in KINDS.items()
-        if (seen(start, kind.fits)[0] if name in streamed else kind.fits(start))
-    ]
+def statistics(kind: str, found: Found, reading: Reading) -> Statistics:
+    """What a file's table comes to. Raises ``Refused`` and ``StudyError``."""
+    if kind in OTHERS:
+        return OTHERS[kind].read(_TEXTS.pop(found.path), reading)
+    return MODELS[kind](found, reading)
 
 
-def read(path: Path, kind: str, reading: Reading) -> tuple[Found, Statistics]:
-    """The file as what it was taken for. Raises ``Refused``."""
-    start = head(path)
-    with with_numbers():
-        known = KINDS[kind]
-        if isinstance(known, FileKind) and known.reads == "lines":
-            found = known.read(streamed(path, start, known.fits, reading.first_report))
-            return found, MODELS[kind](found, reading)
-        text = whole(path)
-        if not known.fits(start) and (prefix := prefix_of(start, known.fits)) is not None:
-            text = stripped(text, prefix)
-        if isinstance(known, FileKind):
-            found = known.read(completed(text))
-            return found, MODELS[kind](found, reading)
-        got = known.read(completed(text), reading)
-        return Found(kind=kind, path=path, rows=0, bad=got.lost, bad_rows=got.bad), got
+READERS = Readers(
+    {**{name: _older(kind) for name, kind in OTHERS.items()}, **{name: kinds.KINDS[name] for name in MODELS}},
+    [look for look in LOOKS if look.do != SIZE],
+)
