@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from blocklab.formats.found import Found
 from blocklab.formats.kinds import KINDS
-from blocklab.formats.text import Text
+from blocklab.formats.text import Bad, Text
 from blocklab.sizing.kinds import MODELS
 from blocklab.sizing.readers.base import Reading
 from blocklab.sizing.series import Series, Snapshot
@@ -28,6 +28,10 @@ class Taken:
     @property
     def snapshots(self) -> tuple[Snapshot, ...]:
         return self.statistics.snapshots
+
+    @property
+    def bad(self) -> tuple[Bad, ...]:
+        return self.found.bad_rows
 
     @property
     def remarks(self) -> tuple[str, ...]:

@@ -292,7 +292,7 @@ def test_a_dump_that_is_cut_is_left_out_and_named() -> None:
     first, second = batch(dump(1000)), batch(dump(1100, 2))
     found = status(first + second[: second.index("Innodb_data_writes") + 20])
     assert [each.uptime for each in found.snapshots] == [1000]
-    (bad,) = found.found.bad_rows
+    (bad,) = found.bad
     assert bad.line == first.count("\n") + 2 and "Innodb_data_writes" in bad.text
     with pytest.raises(Refused, match=r"line 2: a status without .*Innodb_data_written"):
         status(first[: first.index("Innodb_data_written") + 22])
@@ -302,7 +302,7 @@ def test_a_value_that_is_no_whole_number_is_left_out() -> None:
     content = batch(dump(1000) | {"Innodb_data_reads": "1.5e3"}) + batch(dump(1100, 2))
     found = status(content)
     assert [each.uptime for each in found.snapshots] == [1100]
-    assert any("Innodb_data_reads is '1.5e3'" in each.text for each in found.found.bad_rows)
+    assert any("Innodb_data_reads is '1.5e3'" in each.text for each in found.bad)
 
 
 def test_after_flush_status_transactions_are_unknown_and_both_sides_of_it_are_no_interval() -> None:
@@ -411,8 +411,8 @@ def test_a_dump_cut_before_its_file_io_is_left_out_and_named() -> None:
     at = content.rindex("FILE I/O")
     found = inno(content[:at] + "\n")
     assert len(found.snapshots) == 1 and found.found.bad == 1
-    assert found.found.bad_rows[0].line == content[: content.rindex("2023-11-20")].count("\n") + 1
-    assert "without 'OS file reads" in found.found.bad_rows[0].text
+    assert found.bad[0].line == content[: content.rindex("2023-11-20")].count("\n") + 1
+    assert "without 'OS file reads" in found.bad[0].text
     one = sample("mysql-5.7.txt")
     with pytest.raises(Refused, match=r"line 3: an InnoDB status without"):
         inno(one[: one.index("OS fsyncs") - 4])

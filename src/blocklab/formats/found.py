@@ -63,6 +63,28 @@ class Dump(msgspec.Struct, frozen=True, kw_only=True):
     rates: Mapping[str, float] = {}
 
 
+class Period(msgspec.Struct, frozen=True, kw_only=True):
+    """A report over a stretch of time: means, and what was counted meanwhile.
+
+    ``start`` and ``end`` are places in the file's clock, None where it tells none; ``seconds`` is how long it was.
+    ``sections``: numbers by section, row and column, with ``units`` by column. ``names``: whose it is, by
+    ``database``, ``instance``, ``host``, ``container``, each empty where it tells none. It begins in ``line``, its
+    times in line ``head``. ``complete``: its end is there. ``wrong``: why it cannot be used.
+    """
+
+    line: int
+    start: int | None = None
+    end: int | None = None
+    seconds: float = 0.0
+    sections: Mapping[str, Mapping[str, Mapping[str, float]]] = {}
+    units: Mapping[str, str] = {}
+    names: Mapping[str, str] = {}
+    head: int = 0
+    complete: bool = True
+    remarks: tuple[str, ...] = ()
+    wrong: str = ""
+
+
 class Found(msgspec.Struct, frozen=True, kw_only=True):
     """``kind`` is what it was taken for. ``rows``: how many rows of it were good; ``bad``: how many were left out;
     ``bad_rows`` has the first few of those.
@@ -70,7 +92,8 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
     ``host`` is empty where the file does not name one; its samples then have none either. ``clock`` has the times
     as the file writes them: the ``time`` of a sample, a phase or a dump is a place in it until it is known what
     they mean. Without a clock, times are seconds since the epoch. ``tool`` is the workload that printed it; empty
-    for what watched one, which has its series in ``tables``, and for counters, which are in ``dumps``.
+    for what watched one, which has its series in ``tables``, and for counters and
+    reports of a server, which are in ``dumps`` and ``periods``.
     """
 
     kind: str
@@ -83,6 +106,7 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
     samples: tuple[Sample, ...] = ()
     tables: tuple[Table, ...] = ()
     dumps: tuple[Dump, ...] = ()
+    periods: tuple[Period, ...] = ()
     phases: tuple[Phase, ...] = ()
     transactions: tuple[Transaction, ...] = ()
     latencies: Latencies | None = None
@@ -107,6 +131,8 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
     """Of fio's reports: the version of fio, 2 or 3."""
     either: str = ""
     """Of fio's latency logs: why their unit is not known, unless a JSON of fio 3 is beside them."""
+    reason: str = ""
+    """Of reports: what the tool itself says of why there is none; more may be there all the same."""
     settings: Mapping[str, str] = {}
     """Of a server's counters: the variables that are shown beside them."""
     remarks: tuple[str, ...] = ()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from blocklab.formats.database import innodb, mysql_status, postgres
+from blocklab.formats.database.oracle import reports
 from blocklab.formats.found import Found
 from blocklab.formats.host import diskstats, dstat, iostat, iostat_json, sadf, sar, vmstat
 from blocklab.formats.kind import Kind
@@ -54,6 +55,9 @@ WATCHING: Mapping[str, Kind] = {
 }
 """What watched a host while something ran."""
 COUNTING: Mapping[str, Kind] = {
+    "awr-html": Kind("Oracle AWR report (HTML)", reports.fits_html, reports.read_html),
+    "awr-text": Kind("Oracle AWR report (text)", reports.fits_text, reports.read_text),
+    "statspack": Kind("Oracle Statspack report", reports.fits_statspack, reports.read_statspack),
     "innodb-status": Kind("SHOW ENGINE INNODB STATUS of MySQL or MariaDB", innodb.fits, innodb.read),
     "mysql-status": Kind("SHOW GLOBAL STATUS of MySQL or MariaDB", mysql_status.fits, mysql_status.read),
     "postgres-stats": Kind(

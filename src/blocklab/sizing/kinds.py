@@ -16,6 +16,9 @@ from blocklab.sizing.readers.base import Kind, Reading
 from blocklab.sizing.series import Statistics
 
 MODELS: Mapping[str, Callable[[Found, Reading], Statistics]] = {
+    "awr-html": oracle.statistics,
+    "awr-text": oracle.statistics,
+    "statspack": oracle.statistics,
     "iostat": host.iostat,
     "iostat-json": host.iostat,
     "sar": host.sar,
@@ -27,8 +30,8 @@ MODELS: Mapping[str, Callable[[Found, Reading], Statistics]] = {
     "postgres-stats": postgres.statistics,
 }
 """By kind, what makes the statistics of systems of a file's table. Raises ``Refused`` and ``StudyError``."""
-# Until Oracle's reports and CloudWatch's files are tables of formats, too.
-OTHERS: Mapping[str, Kind] = {**oracle.KINDS, **cloudwatch_files.KINDS}
+# Until CloudWatch's files are tables of formats, too.
+OTHERS: Mapping[str, Kind] = {**cloudwatch_files.KINDS}
 _TEXTS: dict[Path, Text] = {}
 
 

@@ -26,8 +26,8 @@ def statistics(found: Found, reading: Reading) -> Statistics:
         raise Refused(why)
     usable = [each for each in found.dumps if not lacks(each)]
     if not usable:
-        last = found.dumps[-1]
-        raise Refused(f"line {last.line}: {lacks(last)}; take all of it: mysql -e 'SHOW GLOBAL STATUS'")
+        line, text = found.dumps[-1].line, lacks(found.dumps[-1])
+        raise Refused(f"line {line}: {text}; take all of it: mysql -e 'SHOW GLOBAL STATUS'")
     said: list[str] = []
     times = _times(usable, found, reading, said)
     setting = mysql_model.settings(found.settings)

@@ -1,121 +1,69 @@
-"""Oracle's own statistics: AWR reports (HTML and text; one instance, RAC, PDB) and Statspack reports."""
+"""What one Oracle report tells about I/O: rates, their parts, latencies, commits."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from datetime import datetime, timedelta, tzinfo
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import TypeAlias
 
 import msgspec
 
-from blocklab.formats.database.oracle import html as html_report
-from blocklab.formats.database.oracle import text as text_report
-from blocklab.formats.database.oracle.tables import Numbers, Report, Row, Table, cells, epoch, moment
-from blocklab.formats.text import Bad, Refused, Text
-from blocklab.sizing.readers.base import Kind, Reading
-from blocklab.sizing.readers.oracle_io import Measured, measured
-from blocklab.sizing.series import Interval, Rates, Series, Statistics, Trust
-
-# <TITLE>AWR Report for DB: DBS   WORKLOAD REPOSITORY report for   STATSPACK report for   ASH Report For ORCL/orcl
-_MARK = re.compile(
-    r"(?P<awr>WORKLOAD REPOSITORY (?:PDB )?REPORT\b|AWR (?:RAC |PDB )?Report for DB)"
-    r"|(?P<diff>WORKLOAD REPOSITORY COMPARE PERIOD|AWR Compare Period)"
-    r"|(?P<sql>WORKLOAD REPOSITORY SQL Report|AWR SQL Report|STATSPACK SQL report)"
-    r"|(?P<ash>ASH (?:RAC )?Report For\b|<title>ASH Report)"
-    r"|(?P<addm>ADDM Report for (?:Task|Analysis)|DETAILED ADDM REPORT FOR TASK)"
-    r"|(?P<statspack>STATSPACK (?:Statistics )?report for)",
-    re.I,
+from blocklab.formats.database.oracle.reports import AGAIN, SLACK
+from blocklab.formats.database.oracle.sections import (
+    BLOCKS,
+    MIB,
+    NEAR,
+    OWN,
+    READ_WAITS,
+    ROUNDED,
+    TOTALS,
+    WAYS,
+    WRITE_WAITS,
 )
-_MARKUP = re.compile(r"<(?:html|head|body|table|h1)\b", re.I)
-_OTHERS = {
-    "diff": "an AWR compare periods report (awrddrpt): it holds two periods side by side; make an ordinary report "
-    "(awrrpt.sql) of each",
-    "sql": "a report of one SQL statement, without the database's I/O; make an ordinary report (awrrpt.sql)",
-    "ash": "an ASH report: it holds samples of sessions, no I/O rates; make an AWR report (awrrpt.sql)",
-    "addm": "an ADDM report: it holds advice, no I/O rates; make an AWR report (awrrpt.sql)",
-}
-# ORA-20200: The instance was shutdown between snapshots 21 and 68
-_RESTART = re.compile(r"instance was shutdown between|ORA-20200", re.I)
-_HEAD = 64 * 1024
-# The head's times are in seconds, those of a RAC report in minutes.
-_SLACK = 90.0
+from blocklab.formats.found import Found, Period
+from blocklab.formats.text import Refused
+from blocklab.sizing.readers.base import Reading
+from blocklab.sizing.series import Interval, Rates, Series, Statistics, Trust, implausible
+
+_SOURCES = {"statspack": "Statspack"}
 _SLACK_SHARE = 0.01
 _CLOCK_CHANGE = 3600.0
-_AGAIN = "make the report again"
-Split = Callable[[Text], Iterator[Report]]
+# Below this a rate is too rounded to be judged.
+_JUDGED_REQUESTS, _JUDGED_BYTES = 0.5, 0.5 * MIB
+Sections: TypeAlias = Mapping[str, Mapping[str, Mapping[str, float]]]
 
 
-class _Head(msgspec.Struct, frozen=True, kw_only=True):
-    """Of whom and of when a report is. ``begin`` is None where it tells no time."""
+class Measured(msgspec.Struct, frozen=True, kw_only=True):
+    """``remarks`` say where each comes from, and what is left out for which reason."""
 
-    system: str
-    host: str
-    instance: str
-    begin: datetime | None
-    seconds: float
-    line: int
+    rates: Rates
+    parts: Mapping[str, Rates]
+    flushes: float | None
+    transactions: float | None
+    read_latency: float | None
+    write_latency: float | None
     remarks: tuple[str, ...]
 
 
-def _what(head: str) -> str:
-    """Which report a text begins as: a group of ``_MARK``; empty for none."""
-    match = _MARK.search(head)
-    return (match.lastgroup or "") if match else ""
-
-
-def _fits_html(head: str) -> bool:
-    return bool(_MARKUP.search(head)) and bool(_what(head)) and _what(head) != "statspack"
-
-
-def _fits_text(head: str) -> bool:
-    return not _MARKUP.search(head) and bool(_what(head)) and _what(head) != "statspack"
-
-
-def _fits_statspack(head: str) -> bool:
-    return not _MARKUP.search(head) and _what(head) == "statspack"
-
-
-def _reader(split: Split, source: str) -> Callable[[Text, Reading], Statistics]:
-    def read(text: Text, reading: Reading) -> Statistics:
-        return _read(text, reading, split, source)
-
-    return read
-
-
-def _read(text: Text, reading: Reading, split: Split, source: str) -> Statistics:
-    """The series of each report in a file. Raises ``Refused`` where none can be used."""
-    if why := _OTHERS.get(_what((text.text + text.cut)[:_HEAD])):
-        raise Refused(why)
+def statistics(found: Found, reading: Reading) -> Statistics:
+    """The series of each report. Raises ``Refused`` where none can be used."""
     series: list[Series] = []
     remarks: list[str] = []
-    bad: list[Bad] = []
     refused: list[Refused] = []
-    for report in split(text):
+    for period in found.periods:
         try:
-            found, lost = _series(text, report, reading.zone, source)
+            one = _series(found, period, reading)
         except Refused as error:
             refused.append(error)
-            remarks.append(f"the report in line {report.line} is left out: {error}")
+            remarks.append(f"the report in line {period.line} is left out: {error}")
             continue
-        bad += lost
-        if any(_same(found, each) for each in series):
-            remarks.append(f"the report in line {report.line} is there twice: it is counted once")
+        if any(_same(one, each) for each in series):
+            remarks.append(f"the report in line {period.line} is there twice: it is counted once")
         else:
-            series.append(found)
+            series.append(one)
     if not series:
-        raise _no_report(text) or (refused[0] if refused else Refused("it holds no report"))
-    return Statistics(series=tuple(series), bad=tuple(bad[:20]), lost=len(bad), remarks=tuple(remarks))
-
-
-def _no_report(text: Text) -> Refused | None:
-    """Oracle's own error in the place of a report."""
-    for number, line in enumerate((*text.lines, text.cut), 1):
-        if _RESTART.search(line):
-            return Refused(
-                f"line {number}: Oracle made no report: {line.strip()[:80]!r}; take two snapshots between which "
-                "the instance was not restarted"
-            )
-    return None
+        raise Refused(found.reason) if found.reason else refused[0]
+    return Statistics(series=tuple(series), remarks=tuple(remarks))
 
 
 def _same(one: Series, two: Series) -> bool:
@@ -124,204 +72,195 @@ def _same(one: Series, two: Series) -> bool:
     return names and (first.start, first.seconds) == (second.start, second.seconds)
 
 
-def _series(text: Text, report: Report, zone: tzinfo, source: str) -> tuple[Series, list[Bad]]:
-    numbers = Numbers(cells(report.tables, report.head))
-    head = _head(report, numbers, zone)
-    block = report.names.get("block size", "") or _value(report.tables, "block size")
-    found = measured(report.tables, numbers, head.seconds, block)
-    if found.rates == Rates():
+def _series(found: Found, period: Period, reading: Reading) -> Series:
+    if period.wrong:
+        raise Refused(period.wrong)
+    start, said = _start(found, period, reading)
+    told = measured(period.sections)
+    if told.rates == Rates():
         raise Refused(
-            f"line {report.line}: it holds neither an IO Profile nor Instance Activity with physical reads; "
-            + (_AGAIN if report.complete else f"the report is cut off: {_AGAIN}")
+            f"line {period.line}: it holds neither an IO Profile nor Instance Activity with physical reads; "
+            + (AGAIN if period.complete else f"the report is cut off: {AGAIN}")
         )
-    remarks = [*head.remarks, *found.remarks]
-    if not report.complete:
+    remarks = [*said, *period.remarks, *told.remarks]
+    if not period.complete:
         remarks.append("the report is cut off: what its rest would tell is missing")
-    series = Series(
-        system=head.system, source=source, trust=Trust.SERVER, files=(text.path,), host=head.host,
-        instance=head.instance, product="oracle", untimed=head.begin is None, remarks=tuple(remarks),
-        intervals=(_interval(head, found, zone),),
+    names = period.names
+    interval = Interval(
+        start=start or 0.0, seconds=period.seconds, rates=told.rates, flushes=told.flushes,
+        read_latency=told.read_latency, write_latency=told.write_latency, transactions=told.transactions,
+        parts=told.parts, line=period.head,
     )  # fmt: skip
-    return series, numbers.bad
-
-
-def _interval(head: _Head, found: Measured, zone: tzinfo) -> Interval:
-    return Interval(
-        start=epoch(head.begin, zone) if head.begin is not None else 0.0, seconds=head.seconds, rates=found.rates,
-        flushes=found.flushes, read_latency=found.read_latency, write_latency=found.write_latency,
-        transactions=found.transactions, parts=found.parts, line=head.line,
+    return Series(
+        system="/".join(each for each in (names["database"], names["container"]) if each), host=names["host"],
+        source=_SOURCES.get(found.kind, "Oracle AWR"), trust=Trust.SERVER, files=(found.path,),
+        instance=names["instance"], product="oracle", untimed=start is None, remarks=tuple(remarks),
+        intervals=(interval,),
     )  # fmt: skip
 
 
-def _head(report: Report, numbers: Numbers, zone: tzinfo) -> _Head:
+def _start(found: Found, period: Period, reading: Reading) -> tuple[float | None, list[str]]:
+    """When it began (seconds since the epoch), and what is to be said of its length. Raises ``Refused`` where its
+    times contradict that."""
+    begin, end = (_moment(found, place) for place in (period.start, period.end))
+    if begin is None:
+        return None, []
+    start = begin.replace(tzinfo=reading.zone).timestamp()
+    if end is None:
+        return start, []
+    line, seconds, minutes = period.head, period.seconds, period.seconds / 60
+    between = (end - begin).total_seconds()
+    slack = max(SLACK, _SLACK_SHARE * seconds)
+    lasted = end.replace(tzinfo=reading.zone).timestamp() - start
+    if min(abs(between - seconds), abs(lasted - seconds)) <= slack:
+        return start, []
+    if abs(abs(between - seconds) - _CLOCK_CHANGE) <= SLACK:
+        return start, ["its times are an hour apart from its Elapsed (a change of the clock): Elapsed is taken"]
+    raise Refused(
+        f"line {line}: Elapsed says {minutes:,.2f} min, but its snapshots are {between / 60:,.2f} min "
+        f"apart; {AGAIN}"
+    )
+
+
+def _moment(found: Found, place: int | None) -> datetime | None:
+    """By the report's own clock."""
+    if place is None or found.clock is None:
+        return None
+    stamp = found.clock.stamps[place]
+    year, month, day = stamp.numbers
+    return datetime(year, month, day) + timedelta(seconds=stamp.seconds)
+
+
+def measured(sections: Sections) -> Measured:
+    """All that one report tells."""
     said: list[str] = []
-    instances = _instances(report.tables)
-    begin, end, minutes, line = _times(report, instances, numbers)
-    seconds = _seconds(begin, end, minutes, line, zone, said)
-    if begin is None and end is not None:
-        begin = end - timedelta(seconds=seconds)
-    _not_restarted(report.tables, begin)
-    db = _value(report.tables, "db name", "database") or _global_name(report.tables) or report.names.get("db", "")
-    instance = _value(report.tables, "instance") or report.names.get("instance", "")
-    rac = _value(report.tables, "rac", "cluster").upper() == "YES"
-    if instances is not None:
-        said += _of_all(report.tables, instances, numbers)
-    elif rac:
+    counted = {name: row["rate"] for name, row in sections["statistics"].items()}
+    rates = _rates(sections, counted, said)
+    read_latency = _latency(sections["waits"], READ_WAITS, "read", said)
+    write_latency = _latency(sections["waits"], WRITE_WAITS, "write", said)
+    flushes = counted.get("redo writes")
+    if flushes is not None:
         said.append(
-            f"it is of the instance {instance} alone: give the reports of the others too, or the global one"
+            "Oracle counts no flushes: its redo writes are taken for them (each is synchronous); there may be more"
         )
-    system, container = db or instance or "oracle", _container(report)
-    if container:
-        system = f"{system}/{container}"
-        said.append(
-            f"it is of the container {container} alone: redo and the database writer's writes are not in it"
-        )
-    return _Head(
-        system=system, host=_value(report.tables, "host name", "host") or _named_host(report.tables),
-        instance=instance if rac and instances is None else "", begin=begin, seconds=seconds, line=line,
+    return Measured(
+        rates=rates, parts=dict(_parts(sections, rates, said)), flushes=flushes,
+        transactions=_transactions(sections, counted), read_latency=read_latency, write_latency=write_latency,
         remarks=tuple(said),
     )  # fmt: skip
 
 
-def _value(tables: Sequence[Table], *names: str) -> str:
-    """The first row's cell of the first table with such a column; that of several instances is left out."""
-    for table in tables:
-        at = table.column(*names)
-        if at is not None and table.rows and "i#" not in table.header and "begin value" not in table.header:
-            return table.rows[0].cell(at)
+def _transactions(sections: Sections, counted: Mapping[str, float]) -> float | None:
+    if "user commits" in counted and "user rollbacks" in counted:
+        return counted["user commits"] + counted["user rollbacks"]
+    return sections["load profile"].get("transactions", {}).get("rate")
+
+
+def _rates(sections: Sections, counted: Mapping[str, float], said: list[str]) -> Rates:
+    totals = Rates(**{way: counted[name] for way, name in TOTALS.items() if name in counted})
+    told = sections["io profile"].get("total")
+    profile = Rates(**told) if told else None
+    if profile is not None and (why := implausible(_judged(profile))):
+        said.append(f"its IO Profile is not used: {why}")
+        profile = None
+    if profile is not None:
+        return _exact(profile, totals, said)
+    if why := implausible(_judged(totals)):
+        said.append(f"its requests are left out: {why}")
+        totals = Rates(read_bytes=totals.read_bytes, write_bytes=totals.write_bytes)
+    if totals != Rates():
+        said.append("it has no usable IO Profile: the totals of Instance Activity are used")
+        return totals
+    return _blocks(sections, counted, said)
+
+
+def _exact(profile: Rates, totals: Rates, said: list[str]) -> Rates:
+    """The profile, without its rounding where the totals of Instance Activity agree."""
+    values: dict[str, float | None] = {}
+    differ = False
+    for way in WAYS:
+        rounded, exact = getattr(profile, way), getattr(totals, way)
+        unit = ROUNDED * (MIB if way.endswith("bytes") else 1.0)
+        if rounded is None or exact is None:
+            values[way] = rounded if exact is None else exact
+            continue
+        near = abs(rounded - exact) <= 0.01 * rounded + unit
+        values[way] = exact if near else rounded
+        differ |= not near
+    if differ:
+        said.append("its Instance Activity has other totals than its IO Profile: the IO Profile is used")
+    return Rates(**values)
+
+
+def _judged(rates: Rates) -> Rates:
+    """What is large enough for bytes to be divided by requests."""
+    known: dict[str, float] = {}
+    for count, size in (("reads", "read_bytes"), ("writes", "write_bytes")):
+        requests, data = getattr(rates, count), getattr(rates, size)
+        # Hardly any data for many requests is nonsense, not rounding.
+        enough = requests is not None and data is not None and requests > _JUDGED_REQUESTS
+        if enough and (data > _JUDGED_BYTES or requests * 512 > _JUDGED_BYTES):
+            known |= {count: requests, size: data}
+    return Rates(**known)
+
+
+def _blocks(sections: Sections, counted: Mapping[str, float], said: list[str]) -> Rates:
+    """What Statspack of 9i and early 10g has: blocks of data files."""
+    own = {way: counted[name] for way, name in OWN.items() if name in counted}
+    size = sections["block"].get("block", {}).get("size")
+    from_blocks = [way for way, name in BLOCKS.items() if name in counted and way not in own]
+    if size:
+        own |= {way: counted[BLOCKS[way]] * size for way in from_blocks}
+    if own:
+        said.append("it counts the I/O of data files only: redo, control files and backup are not in it")
+    if from_blocks and not {"reads", "writes"} <= own.keys():
+        said.append(
+            "its physical reads and writes are blocks, not requests: how many requests they took is unknown"
+            + ("" if size else ", and so is the size of a block")
+        )
+    return Rates(**own)
+
+
+def _parts(sections: Sections, total: Rates, said: list[str]) -> Iterator[tuple[str, Rates]]:
+    functions, files = sections["functions"], sections["filetypes"]
+    by_function = "IOStat by Function is not used (backup and smart scan cannot be left out)"
+    for name, rows, row, what in (
+        ("backup", functions, "rman", by_function),
+        ("smart scan", functions, "smart scan", by_function),
+        ("temp", files, "temp file", "IOStat by Filetype is not used (temp cannot be left out)"),
+    ):
+        whole, part = Rates(**rows.get("total", {})), Rates(**rows.get(row, {}))
+        why = implausible(_judged(whole)) or implausible(_judged(part)) or _larger(part, total)
+        if why and (remark := f"its {what}: {why}") not in said:
+            said.append(remark)
+        if not why and any(getattr(part, way) for way in WAYS):
+            yield name, part
+
+
+def _larger(part: Rates, total: Rates) -> str:
+    for way in WAYS:
+        value, most = getattr(part, way), getattr(total, way)
+        unit = ROUNDED * (MIB if way.endswith("bytes") else 1.0)
+        if value is not None and most is not None and value > (1 + NEAR) * most + unit:
+            return f"{value:,.0f} {way.replace('_', ' ')} a second in a part of {most:,.0f}"
     return ""
 
 
-def _named_host(tables: Sequence[Table]) -> str:
-    """Statspack: ``Host`` stands over a column of its own, ``Name`` over that with the name."""
-    for table in tables:
-        if table.header[:2] == ("host", "name") and table.rows:
-            return table.rows[0].cell(1)
-    return ""
-
-
-def _global_name(tables: Sequence[Table]) -> str:
-    for table in tables:
-        if table.header[:2] == ("id", "name") and table.rows:
-            return table.rows[0].cell(1)
-    return ""
-
-
-def _container(report: Report) -> str:
-    if "pdb" not in report.title.lower():
-        return ""
-    return _value(report.tables, "container name") or "PDB"
-
-
-def _instances(tables: Sequence[Table]) -> Table | None:
-    """A global report's table of its instances."""
-    for table in tables:
-        if "i#" in table.header and table.column("begin snap time") is not None and table.rows:
-            return table
-    return None
-
-
-def _of_all(tables: Sequence[Table], instances: Table, numbers: Numbers) -> Iterator[str]:
-    """What has to be said of instances that were not there all the time, or not at all."""
-    at = instances.column("elapsed time(min)", "elapsed time (min)")
-    lengths = {numbers.read(row.cell(at)) for row in instances.rows} - {None}
-    if len(lengths) > 1:
-        yield "its instances were up for different times: their rates are means of the longest"
-    for table in tables:
-        if table.header[:2] == ("id", "name") and table.rows and table.header.count("in report") >= 1:
-            shown, total = (
-                table.rows[0].cell(table.header.index("in report")),
-                table.rows[0].cell(table.column("total")),
-            )
-            if shown != total:
-                yield f"it holds {shown} of {total} instances"
-
-
-def _times(
-    report: Report, instances: Table | None, numbers: Numbers
-) -> tuple[datetime | None, datetime | None, float | None, int]:
-    """Begin, end, elapsed minutes, and the line in which they begin."""
-    if instances is not None:
-        row = instances.rows[0]
-        begin = _moments(instances, "begin snap time")
-        end = _moments(instances, "end snap time")
-        at = instances.column("elapsed time(min)", "elapsed time (min)")
-        lengths = [value for each in instances.rows if (value := numbers.cell(each, at, "Elapsed")) is not None]
-        return min(begin, default=None), max(end, default=None), max(lengths, default=None), row.line
-    rows = {row.label: row for row in reversed(report.head)}
-    found = {label: moment(row, row.cell(1)) for label, row in rows.items() if label != "elapsed"}
-    minutes = _elapsed(rows.get("elapsed"), numbers)
-    line = min((row.line for row in rows.values()), default=report.line)
-    return found.get("begin snap"), found.get("end snap"), minutes, line
-
-
-def _moments(table: Table, name: str) -> list[datetime]:
-    at = table.column(name)
-    return [when for row in table.rows if (when := moment(row, row.cell(at))) is not None]
-
-
-# 4,319.92 (mins)     10.32 (mins) Av Act Sess:       0.0
-_MINUTES = re.compile(r"([^(]{1,40})\(min")
-
-
-def _elapsed(row: Row | None, numbers: Numbers) -> float | None:
-    match = _MINUTES.match(row.cell(1)) if row else None
-    if row is None or match is None:
+def _latency(
+    rows: Mapping[str, Mapping[str, float]], events: Sequence[str], way: str, said: list[str]
+) -> float | None:
+    """Seconds: the mean of all waits for these events."""
+    waits = {name: (row["waits"], row["mean"]) for name, row in rows.items() if name in events}
+    total = sum(count for count, _ in waits.values())
+    if not total:
         return None
-    return numbers.cell(Row(row.line, ("Elapsed", match[1].strip())), 1)
-
-
-def _seconds(
-    begin: datetime | None, end: datetime | None, minutes: float | None, line: int, zone: tzinfo, said: list[str]
-) -> float:
-    """The length of the interval; ``Elapsed`` is the truth. Raises ``Refused`` where nothing tells it."""
-    if minutes == 0 or (begin is not None and begin == end):
-        raise Refused(f"line {line}: its two snapshots are of one moment; take two that are apart")
-    between = (end - begin).total_seconds() if begin is not None and end is not None else None
-    if between is not None and between < 0:
-        raise Refused(f"line {line}: its end ({end}) is before its begin ({begin}); {_AGAIN}")
-    if minutes is None:
-        if between is None:
-            raise Refused(f"line {line}: it does not tell its interval (Begin Snap, End Snap, Elapsed); {_AGAIN}")
-        said.append("its Elapsed is missing: the time between its snapshots is taken")
-        return between
-    seconds = 60.0 * minutes
-    if begin is None and end is None:
-        said.append("the times of its snapshots are missing: only its length is known")
-    if between is None or begin is None or end is None:
-        return seconds
-    slack = max(_SLACK, _SLACK_SHARE * seconds)
-    if min(abs(between - seconds), abs(epoch(end, zone) - epoch(begin, zone) - seconds)) <= slack:
-        return seconds
-    if abs(abs(between - seconds) - _CLOCK_CHANGE) <= _SLACK:
-        said.append("its times are an hour apart from its Elapsed (a change of the clock): Elapsed is taken")
-        return seconds
-    raise Refused(
-        f"line {line}: Elapsed says {minutes:,.2f} min, but its snapshots are {between / 60:,.2f} min apart; "
-        f"{_AGAIN}"
-    )
-
-
-def _not_restarted(tables: Sequence[Table], begin: datetime | None) -> None:
-    if begin is None:
-        return
-    for table in tables:
-        at = table.column("startup time", "startup")
-        for row in table.rows if at is not None else ():
-            try:
-                started = moment(row, row.cell(at))
-            except Refused:
-                # A damaged time of the start is no reason to lose the report.
-                continue
-            if started is not None and (started - begin).total_seconds() > _SLACK:
-                raise Refused(
-                    f"line {row.line}: the instance was started {started}, after the first snapshot ({begin}): "
-                    "its counters began again; take two snapshots after it"
-                )
-
-
-KINDS: Mapping[str, Kind] = {
-    "awr-html": Kind("Oracle AWR report (HTML)", _fits_html, _reader(html_report.reports, "Oracle AWR")),
-    "awr-text": Kind("Oracle AWR report (text)", _fits_text, _reader(text_report.reports, "Oracle AWR")),
-    "statspack": Kind("Oracle Statspack report", _fits_statspack, _reader(text_report.reports, "Statspack")),
-}
+    most = max(waits, key=lambda name: waits[name][0])
+    share = waits[most][0] / total
+    if len(waits) == 1:
+        said.append(f"its {way} latency is the mean wait for {most!r}")
+    else:
+        said.append(
+            f"its {way} latency is the mean of {total:,.0f} waits for {len(waits)} events, {100 * share:.0f} % of "
+            f"them {most!r}"
+        )
+    return sum(count * each for count, each in waits.values()) / total

@@ -77,7 +77,8 @@ def statistics(found: Found, reading: Reading) -> Statistics:
         if (each := _snapshot(found.path, moment, resets, direct, said)) is not None
     ]
     if not snapshots:
-        raise Refused(f"no counters that can be used: {'; '.join(dict.fromkeys((*found.remarks, *said)))}")
+        said = [*found.remarks, *said]
+        raise Refused(f"no counters that can be used: {'; '.join(dict.fromkeys(said))}")
     return Statistics(snapshots=tuple(snapshots), remarks=tuple(dict.fromkeys(said)))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterable, Sequence
-from datetime import datetime, tzinfo
+from datetime import datetime
 
 import msgspec
 
@@ -226,11 +226,6 @@ def moment(row: Row, text: str) -> datetime | None:
         )
     except ValueError as error:
         raise Refused(f"line {row.line}: {match[0]!r} is no time: {error}") from error
-
-
-def epoch(when: datetime, zone: tzinfo) -> float:
-    """Seconds since the epoch of a time in a zone."""
-    return when.replace(tzinfo=zone).timestamp()
 
 
 _MEASURES = frozenset(("statistic", "event", "function name", "function", "filetype name", "per second"))
