@@ -103,26 +103,26 @@ class Readers(msgspec.Struct, frozen=True):
 
     def _fitting(self, start: str, name: str) -> list[str]:
         regular = prefix.regular(start)
-        found = {known: kind for known, kind in self.kinds.items() if _fits(kind, start, regular)}
-        named = [known for known, kind in found.items() if kind.named is not None and kind.named(name)]
-        return [known for known, kind in found.items() if not named or known in named or kind.named is None]
+        fitting = {known: kind for known, kind in self.kinds.items() if _fits(kind, start, regular)}
+        named = [known for known, kind in fitting.items() if kind.named is not None and kind.named(name)]
+        return [known for known, kind in fitting.items() if not named or known in named or kind.named is None]
 
     def _behind(self, start: str) -> list[str]:
         """What a file is behind what a collector put before its lines."""
         for before in prefix.prefixes(start):
             bare = before.bare(start)
-            found = [name for name, kind in self.kinds.items() if kind.reads != "blocks" and kind.fits(bare)]
-            if found:
-                return found
+            names = [name for name, kind in self.kinds.items() if kind.reads != "blocks" and kind.fits(bare)]
+            if names:
+                return names
         return []
 
     def _unknown(self, start: str) -> str:
         """What it looks like, without what a collector may have put before each line, too."""
-        if said := like(start, self.looks):
-            return said
+        if look := like(start, self.looks):
+            return look
         for before in prefix.prefixes(start):
-            if said := like(before.bare(start), self.looks):
-                return f"{said} (each of its lines begins with {before.shown})"
+            if look := like(before.bare(start), self.looks):
+                return f"{look} (each of its lines begins with {before.shown})"
         return "not recognised"
 
 

@@ -130,8 +130,8 @@ def prefixes(start: str) -> Iterator[Prefix]:
         behind = [line[len(text) :] for line in lines if line.startswith(text)]
         if not first and _timed(behind):
             yield Prefix(re.compile(fixed + time), _shown(text, False, True), True, worded)
-    if (found := regular(start)) is not None:
-        yield found
+    if (before := regular(start)) is not None:
+        yield before
 
 
 def _whole(start: str) -> list[str]:
@@ -192,8 +192,8 @@ def _texts(lines: Sequence[str]) -> list[str]:
     for line in lines:
         count.update({line[: match.end()] for match in _ENDS.finditer(line[:_LONGEST])})
     least = max(_SOME * len(lines), _FEWEST)
-    found = []
+    texts = []
     for text in (text for text, number in count.items() if number >= least):
         behind = Counter(line[len(text) : len(text) + 1] for line in lines if line.startswith(text))
-        found.append(text + (" " if behind.most_common(1)[0][0] == " " else ""))
-    return sorted(found, key=len)
+        texts.append(text + (" " if behind.most_common(1)[0][0] == " " else ""))
+    return sorted(texts, key=len)
