@@ -134,6 +134,8 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
     start: float | None = None
     end: float | None = None
     clock: Clock | None = None
+    undated: str = ""
+    """Of a load tool's times that count from its start: what is to be said if nothing tells when that was."""
     order: int = 0
     """Of fio's logs: the number of the job, from 1 on; 0 where the name has none. Each clone has its own."""
     clients: frozenset[int] = frozenset()

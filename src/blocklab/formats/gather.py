@@ -13,9 +13,9 @@ from blocklab.formats import prefix
 from blocklab.formats.found import Found
 from blocklab.formats.kind import Kind
 from blocklab.formats.load.agree import contradictions
+from blocklab.formats.load.since_start import anchored
 from blocklab.formats.looks import Look, like
 from blocklab.formats.prefix import Prefix
-from blocklab.formats.prefix_times import anchored
 from blocklab.formats.streaming import streamed
 from blocklab.formats.text import Refused, Text, digest, head, whole, with_numbers
 
@@ -96,32 +96,33 @@ class Readers(msgspec.Struct, frozen=True):
             if known.reads == "whole":
                 text = text.stripped().completed()
             found = known.read(text)
-            remarks = (*found.remarks, *text.others.remarks(), *contradictions(found, text))
-            found = msgspec.structs.replace(found, remarks=remarks)
-            return anchored(found, text) if text.times else found
+            told = [*text.others.remarks(), *contradictions(found, text)]
+            found = anchored(found, text) if text.times else found
+            told += [found.undated] if found.undated else []
+            return msgspec.structs.replace(found, remarks=(*found.remarks, *told))
 
     def _fitting(self, start: str, name: str) -> list[str]:
         regular = prefix.regular(start)
-        found = {known: kind for known, kind in self.kinds.items() if _fits(kind, start, regular)}
-        named = [known for known, kind in found.items() if kind.named is not None and kind.named(name)]
-        return [known for known, kind in found.items() if not named or known in named or kind.named is None]
+        fitting = {known: kind for known, kind in self.kinds.items() if _fits(kind, start, regular)}
+        named = [known for known, kind in fitting.items() if kind.named is not None and kind.named(name)]
+        return [known for known, kind in fitting.items() if not named or known in named or kind.named is None]
 
     def _behind(self, start: str) -> list[str]:
         """What a file is behind what a collector put before its lines."""
         for before in prefix.prefixes(start):
             bare = before.bare(start)
-            found = [name for name, kind in self.kinds.items() if kind.reads != "blocks" and kind.fits(bare)]
-            if found:
-                return found
+            names = [name for name, kind in self.kinds.items() if kind.reads != "blocks" and kind.fits(bare)]
+            if names:
+                return names
         return []
 
     def _unknown(self, start: str) -> str:
         """What it looks like, without what a collector may have put before each line, too."""
-        if said := like(start, self.looks):
-            return said
+        if look := like(start, self.looks):
+            return look
         for before in prefix.prefixes(start):
-            if said := like(before.bare(start), self.looks):
-                return f"{said} (each of its lines begins with {before.shown})"
+            if look := like(before.bare(start), self.looks):
+                return f"{look} (each of its lines begins with {before.shown})"
         return "not recognised"
 
 
@@ -130,14 +131,23 @@ def _fits(kind: Kind, start: str, regular: Prefix | None) -> bool:
 
 
 def _prefix(start: str, kind: Kind) -> Prefix | None:
-    """What has to be taken off the lines of a file that begins so. A reader that goes line by line may see past a
-    prefix, which it takes for a part of its rows."""
-    regular = prefix.regular(start)
-    if regular is not None and kind.reads == "lines" and kind.fits(regular.bare(start)):
-        return regular
+    """What has to be taken off the lines of a file that begins so."""
+    every = list(prefix.prefixes(start))
+    if kind.reads == "lines":
+        # Such a reader may see past a prefix, which it takes for a part of its rows: all of it is to be taken off.
+        regular = prefix.regular(start)
+        if regular is not None and kind.fits(regular.bare(start)):
+            return regular
+        some = [
+            before
+            for before in every
+            if before.worded and kind.fits(before.bare(start)) and not kind.fits(before.others(start))
+        ]
+        if some:
+            return max(some, key=lambda before: (before.timed, len(before.shown)))
     if kind.fits(start):
         return None
-    return next((before for before in prefix.prefixes(start) if kind.fits(before.bare(start))), None)
+    return next((before for before in every if kind.fits(before.bare(start))), None)
 
 
 def _behind_prefix(text: Text, before: Prefix | None, kind: Kind) -> Text:

@@ -52,6 +52,8 @@ class Prefix(msgspec.Struct, frozen=True):
     pattern: re.Pattern[str]
     shown: str
     timed: bool = False
+    worded: bool = False
+    """Whether there are letters in it that are not a time's."""
 
     def split(self, line: str) -> tuple[str, str] | None:
         """The time (empty without one) and the rest of a line; None for a line without the prefix."""
@@ -63,6 +65,10 @@ class Prefix(msgspec.Struct, frozen=True):
     def bare(self, text: str) -> str:
         """The lines of a text that have it, without it."""
         return "\n".join(part[1] for line in text.split("\n") if (part := self.split(line)) is not None)
+
+    def others(self, text: str) -> str:
+        """The lines of a text that do not have it."""
+        return "\n".join(line for line in text.split("\n") if self.split(line) is None)
 
 
 class Others(msgspec.Struct):
@@ -119,12 +125,13 @@ def prefixes(start: str) -> Iterator[Prefix]:
     for text in _texts(lines)[:_MOST_TRIED]:
         # Of an empty line a collector may have taken the blank away.
         fixed = re.escape(text.rstrip()) + (" ?" if text.endswith(" ") else "")
-        yield Prefix(re.compile((time if first else "") + fixed), _shown(text, first), first)
+        worded = any(letter.isalpha() for letter in text)
+        yield Prefix(re.compile((time if first else "") + fixed), _shown(text, first), first, worded)
         behind = [line[len(text) :] for line in lines if line.startswith(text)]
         if not first and _timed(behind):
-            yield Prefix(re.compile(fixed + time), _shown(text, False, True), True)
-    if (found := regular(start)) is not None:
-        yield found
+            yield Prefix(re.compile(fixed + time), _shown(text, False, True), True, worded)
+    if (before := regular(start)) is not None:
+        yield before
 
 
 def _whole(start: str) -> list[str]:
@@ -185,8 +192,8 @@ def _texts(lines: Sequence[str]) -> list[str]:
     for line in lines:
         count.update({line[: match.end()] for match in _ENDS.finditer(line[:_LONGEST])})
     least = max(_SOME * len(lines), _FEWEST)
-    found = []
+    texts = []
     for text in (text for text, number in count.items() if number >= least):
         behind = Counter(line[len(text) : len(text) + 1] for line in lines if line.startswith(text))
-        found.append(text + (" " if behind.most_common(1)[0][0] == " " else ""))
-    return sorted(found, key=len)
+        texts.append(text + (" " if behind.most_common(1)[0][0] == " " else ""))
+    return sorted(texts, key=len)

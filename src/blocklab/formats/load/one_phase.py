@@ -33,9 +33,10 @@ def of_one_phase(
         raise refusal(error) from error
     (phase,) = parsed.phases
     samples = parsed.samples
+    undated = ""
     if not timed:
         series = any(each.time is not None for each in samples)
-        remarks = [*remarks, f"it has no times: {'its time series' if series else 'it'} is put on 1970-01-01"]
+        undated = f"it has no times: {'its time series' if series else 'it'} is put on 1970-01-01"
         begin = phase.start
         phase = Phase(phase.name, 0.0, phase.end - begin)
         samples = tuple(
@@ -45,4 +46,5 @@ def of_one_phase(
     return found_in(
         text, tool, bad=bad, remarks=remarks, rows=len(samples), tool=tool, samples=samples, phases=(phase,),
         start=phase.start if timed else None, end=phase.end if timed else None,
+        undated=undated,
     )  # fmt: skip

@@ -143,14 +143,16 @@ def read(text: Text) -> Found:
     if not any(sample.metric == "latency.mean" and sample.time is None for sample in samples):
         remarks.append("it has no latency average: this pgbench did not say it")
     timed = min(times, default=0.0) > _DATED
+    undated = ""
     if times and not timed:
-        remarks.append(
+        undated = (
             "its time series (-P) has no times (--progress-timestamp): it is put on 1970-01-01, or where the log "
             "beside it begins"
         )
     return Found(
         kind="pgbench", path=text.path, rows=len(samples), tool=LAYER, samples=tuple(samples),
-        start=min(times) - 1 if timed else None, end=max(times) if timed else None, remarks=tuple(remarks),
+        start=min(times) - 1 if timed else None, end=max(times) if timed else None, undated=undated,
+        remarks=tuple(remarks),
     )  # fmt: skip
 
 
@@ -183,8 +185,7 @@ def read_progress(text: Text) -> Found:
     if commas:
         remarks.append(f"line {commas}: decimal commas, read as points")
     timed = min(times) > _DATED
-    if not timed:
-        remarks.append("its lines have no times (--progress-timestamp): they are put on 1970-01-01")
+    undated = "its lines have no times (--progress-timestamp): they are put on 1970-01-01"
     # Each line stands for the same time; of the latencies one with more transactions counts more.
     done = {sample.time: sample.value for sample in rates}
     means = [Sample("tps", sum(done.values()) / len(rates), "1/s", LAYER, "")]
@@ -195,4 +196,5 @@ def read_progress(text: Text) -> Found:
     return found_in(
         text, "pgbench-progress", bad=bad, remarks=remarks, rows=len(rates), tool=LAYER,
         samples=(*means, *samples), start=min(times) - 1 if timed else None, end=max(times) if timed else None,
+        undated="" if timed else undated,
     )  # fmt: skip

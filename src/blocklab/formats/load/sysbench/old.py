@@ -59,9 +59,9 @@ def read(text: Text) -> Found:
     missing = [name for name in _NEEDED if not found.get(name)]
     if missing:
         raise Refused(f"sysbench before 1.0: no {missing[0]} in its output; the OLTP tests are known")
-    remarks.append(f"it has no times: {'its time series' if series else 'it'} is put on 1970-01-01")
     return found_in(
         text, "sysbench", bad=bad, remarks=remarks, rows=len(series) or 1, tool="sysbench",
+        undated=f"it has no times: {'its time series' if series else 'it'} is put on 1970-01-01",
         samples=(*_values(found, rank), *series), phases=(Phase("sysbench", 0.0, found["seconds"]),),
     )  # fmt: skip
 

@@ -15,7 +15,6 @@ from blocklab.model.sample import Phase, Sample
 # What tells how many seconds after its start a tool printed a line.
 # progress: 10.0 s, 100.0 tps, ...   [ 10s ] thds: 4 tps: ...   [  10s] threads: 4, tps: ...   Threads started!
 _SINCE = re.compile(r"progress: (\d{1,7}(?:\.\d)?) s, |\[ *(\d{1,7})s *\] (?:thds|threads): |(Threads started!)$")
-_PUT = "1970-01-01"
 
 
 def anchored(found: Found, text: Text) -> Found:
@@ -32,10 +31,7 @@ def anchored(found: Found, text: Text) -> Found:
         found, clock=Clock(stamps),
         samples=tuple(_placed(sample, places) for sample in found.samples),
         phases=tuple(Phase(each.name, places[each.start], places[each.end]) for each in found.phases),
-        remarks=(
-            *(remark for remark in found.remarks if _PUT not in remark),
-            f"its times count from the one before line {number}",
-        ),
+        undated="", remarks=(*found.remarks, f"its times count from the one before line {number}"),
     )  # fmt: skip
 
 
