@@ -109,7 +109,7 @@ def read(text: Text) -> Found:
 
 
 def _counted(dump: _Dump, place: int | None) -> Dump:
-    units = {name: "B" if name in _BYTES else "1" for name in dump.values}
+    units = {name: _unit(name) for name in USED.intersection(dump.values)}
     return Dump(counters=dump.values, units=units, line=dump.line, uptime=dump.values.get("uptime"), time=place)
 
 
@@ -173,6 +173,10 @@ def _take(row: _Row, found: _All) -> None:
     else:
         dump.bad[name] = row.line
         found.bad.append(Bad(row.line, f"{row.name} is {row.value[:40]!r}, no whole number: left out"))
+
+
+def _unit(counter: str) -> str:
+    return "B" if counter in _BYTES else "s" if counter.startswith("uptime") else "1"
 
 
 def lacks(dump: Dump) -> str:

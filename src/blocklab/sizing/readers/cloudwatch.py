@@ -185,7 +185,6 @@ def _rates(each: _Metric, period: float, remarks: list[str], why: list[str]) -> 
     """The values per second (latencies in s), by the start of their period; empty where the statistic is none of
     use: why goes to ``why``."""
     values = each.values
-    factor = 1e-3 if each.of.unit == "ms" else 1.0
     if not each.of.summed:
         if each.of.statistic in ("sum", "minimum", "samplecount"):
             why.append(
@@ -196,7 +195,7 @@ def _rates(each: _Metric, period: float, remarks: list[str], why: list[str]) -> 
             remarks.append(
                 f"{each.metric}: its statistic is {each.of.statistic or 'not reported: read as the average'}"
             )
-        return {at: value * factor for at, value in values.items()}
+        return dict(values)
     if each.of.statistic == "average" and each.counts:
         values = {at: value * each.counts[at] for at, value in values.items() if at in each.counts}
     elif each.of.statistic not in ("", "sum"):

@@ -1,4 +1,4 @@
-"""What PostgreSQL's views count becomes requests, bytes and flushes; why so is said in ``sizing.postgres``."""
+"""What PostgreSQL's views count becomes requests, bytes and flushes; ``postgres`` says why."""
 
 from __future__ import annotations
 

@@ -74,6 +74,8 @@ def read(text: Text) -> Found:
         got.bad.append(Bad(len(text.lines) + 1, text.cut[:200]))
     if not rows or not head:
         raise Refused("CSV of CloudWatch, but without a row of data under a header")
+    # Also of rows without a value: they may tell the order of day and month.
+    got.places = {at: place for place, at in enumerate(dict.fromkeys(at for _, at, _ in rows))}
     header = head[-1]
     if any(name in header for name in ("Sum", "Average")) and _TIME_COLUMN.search(header[0]):
         _long(got, header, rows)

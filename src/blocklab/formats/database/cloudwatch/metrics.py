@@ -24,11 +24,12 @@ VOLUME_ID = re.compile(r"(?<![A-Za-z0-9])vol[-_]([0-9a-f]{8,17})(?![0-9A-Za-z])"
 _INSTANCE_ID = re.compile(r"(?<![A-Za-z0-9])i-([0-9a-f]{8,17})(?![0-9A-Za-z])")
 _STATISTIC = re.compile(r"(?<![A-Za-z])(Sum|Average|Avg|Maximum|Max|Minimum|Min|SampleCount)(?![A-Za-z])", re.I)
 STATISTICS = ("Sum", "Average", "SampleCount", "Maximum", "Minimum")
-# By the end of a metric's name in lower case: its unit, and whether a value is the sum of a period.
+# By the end of a metric's name in lower case (the first that fits): its unit, and whether a value is the sum of a
+# period.
 _UNITS: Mapping[str, tuple[str, bool]] = {
-    "ops": ("1", True), "bytes": ("B", True), "time": ("s", True), "iops": ("1/s", False),
-    "throughput": ("B/s", False), "avgreadlatency": ("ms", False), "avgwritelatency": ("ms", False),
-    "latency": ("s", False),
+    "avgreadlatency": ("ms", False), "avgwritelatency": ("ms", False), "latency": ("s", False),
+    "throughput": ("B/s", False), "iops": ("1/s", False), "ops": ("1", True), "bytes": ("B", True),
+    "time": ("s", True),
 }  # fmt: skip
 
 
@@ -48,7 +49,7 @@ def described(*texts: str) -> Points | None:
             statistic = stated(match[0])
     if not metric:
         return None
-    unit, summed = max(((len(end), meaning) for end, meaning in _UNITS.items() if metric.lower().endswith(end)))[1]
+    unit, summed = next(meaning for end, meaning in _UNITS.items() if metric.lower().endswith(end))
     return Points(
         metric=metric, unit=unit, summed=summed, values={}, statistic=statistic, device=volume,
         system=system or instance,
@@ -115,6 +116,9 @@ class Collected:
                 "no metric of EBS (VolumeReadOps, VolumeWriteOps, VolumeReadBytes, ...), EC2 or RDS in it"
                 + (f": {', '.join(dict.fromkeys(self.unknown[:3]))}" if self.unknown else "")
             )
+        for each in self.every:
+            if each.unit == "ms":
+                each.unit, each.values = "s", {place: value * 1e-3 for place, value in each.values.items()}
         return Found(
             kind=self.kind, path=self.text.path, rows=sum(len(each.values) for each in self.every),
             bad=len(self.bad), bad_rows=tuple(self.bad[:MOST_BAD]), clock=Clock(tuple(self.places)),
@@ -129,8 +133,7 @@ def _others(labels: Sequence[str]) -> bool:
 
 def choose(known: Points, there: set[str]) -> None:
     """The statistic that means something, of those that are there."""
-    summed = known.metric.lower().startswith(("volumeread", "volumewrite", "volumetotal", "ebs"))
-    for name in ("Sum", "Average") if summed else ("Average", "Maximum"):
+    for name in ("Sum", "Average") if known.summed else ("Average", "Maximum"):
         if name in there:
             known.statistic = stated(name)
             return

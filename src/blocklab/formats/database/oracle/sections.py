@@ -98,11 +98,9 @@ def cell_of(tables: Sequence[Table], *names: str) -> str:
     return ""
 
 
-def _told(
-    reads: float | None, writes: float | None, read_bytes: float | None, write_bytes: float | None
-) -> Values:
-    values = zip(WAYS, (reads, writes, read_bytes, write_bytes), strict=True)
-    return {way: value for way, value in values if value is not None}
+def _told(*values: float | None) -> Values:
+    """By the names of ``WAYS``, as far as they are told."""
+    return {way: value for way, value in zip(WAYS, values, strict=True) if value is not None}
 
 
 def _block(text: str, numbers: Numbers) -> float | None:

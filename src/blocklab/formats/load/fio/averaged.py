@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from statistics import fmean, median, median_low
 
 from blocklab.errors import ParseError
-from blocklab.formats.load.fio.report import DIRECTIONS
+from blocklab.formats.load.fio.report import DIRECTIONS, LAYER
 from blocklab.model.sample import Phase, Sample
 
 # Log -> metric, divisor, unit. fio's bw log is in KiB/s, its lat log in ns.
@@ -27,7 +27,7 @@ def samples(kind: str, log: bytes, host: str, name: str, during: Phase | None) -
     for direction, time, value in series([log], mean=kind == "lat", apart=_JITTER, step=1000):
         # fio writes its last rate up to a second after the job's end, as if the job had run until then.
         if kind == "lat" or during is None or time <= during.end + _JITTER:
-            yield Sample(f"{direction}.{metric}", value / divisor, unit, "fio", host, name, time)
+            yield Sample(f"{direction}.{metric}", value / divisor, unit, LAYER, host, name, time)
 
 
 def series(

@@ -12,7 +12,7 @@ from blocklab.errors import ParseError
 from blocklab.formats.found import Found
 from blocklab.formats.load.fio import older, report
 from blocklab.formats.load.fio.options import numjobs, shaping
-from blocklab.formats.load.fio.report import Job, Output
+from blocklab.formats.load.fio.report import LAYER, Job, Output
 from blocklab.formats.text import Refused, Text, refusal
 from blocklab.model.metrics import metric as metric_of
 from blocklab.model.sample import Phase, Sample
@@ -20,7 +20,6 @@ from blocklab.model.sample import Phase, Sample
 REPORTS = ("fio-json", "fio-text")
 """The kinds in which fio itself tells of its jobs."""
 
-TOOL = LAYER = "fio"
 # {
 #   "fio version" : "fio-3.39",
 # [{"fio version" ...      reports of which somebody made an array
@@ -64,7 +63,7 @@ def read(text: Text) -> Found:
         remarks.append("when its jobs began is reckoned back from when it was printed")
     options = {job.jobname: own for job in good if (own := {**output.options, **job.options})}
     return Found(
-        kind="fio-json", path=text.path, rows=len(good), tool=TOOL, samples=tuple(values),
+        kind="fio-json", path=text.path, rows=len(good), tool=LAYER, samples=tuple(values),
         phases=tuple(phases), start=min((each.start for each in phases), default=None),
         end=max((each.end for each in phases), default=None), jobs=tuple(_numbers(output)),
         options=options, shapes={name: shaping(own) for name, own in options.items()}, remarks=tuple(remarks),

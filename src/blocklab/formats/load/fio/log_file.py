@@ -14,13 +14,13 @@ import msgspec
 from blocklab.errors import ParseError
 from blocklab.formats.found import MOST_BAD, Found
 from blocklab.formats.load.fio import averaged
+from blocklab.formats.load.fio.report import LAYER
 from blocklab.formats.load.fio.single import fio_log
 from blocklab.formats.load.logs.summary import Latency, every_second, latency_values
 from blocklab.formats.text import Bad, Refused, head, mostly, refusal, whole
 from blocklab.model.metrics import metric as metric_of
 from blocklab.model.sample import Phase, Sample
 
-TOOL = LAYER = "fio"
 # 123, 456789, 1, 4096, 0        more samples: formats/fio/single.py
 _ROW = re.compile(r"\d{1,18}, \d{1,18}, [012](?:, (?:\d+|0x[0-9a-f]+)){1,4}")
 # 123, 456789, 1, 4096           of an fio that wrote no priority: 2 and before (us), or an early 3 (ns);
@@ -117,7 +117,7 @@ def _averaged(paths: Sequence[Path], kind: str, phase: str) -> Found:
     except ParseError as error:
         raise refusal(error) from error
     return Found(
-        kind=f"fio-{kind}", path=paths[0], rows=sum(map(len, rows)), tool=TOOL, bad=len(bad),
+        kind=f"fio-{kind}", path=paths[0], rows=sum(map(len, rows)), tool=LAYER, bad=len(bad),
         bad_rows=tuple(bad[:MOST_BAD]), samples=samples, remarks=texts[0].remarks,
     )  # fmt: skip
 
@@ -186,7 +186,7 @@ def _single(paths: Sequence[Path], kind: str, phase: str) -> Found:
         remarks.append(f"a row for each I/O, not averaged: IOPS are counted, its {kind} values are not used")
     first = read.first_bad
     return Found(
-        kind=f"fio-{kind}", path=path, rows=sum(each.count for each in read.latency.values()), tool=TOOL,
+        kind=f"fio-{kind}", path=path, rows=sum(each.count for each in read.latency.values()), tool=LAYER,
         bad=read.bad, bad_rows=(Bad(first.line, first.text, first.cut),) if first is not None else (),
         samples=tuple(samples), remarks=tuple(remarks),
     )  # fmt: skip

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-DIRECTIONS = ("read", "write", "trim")
+from blocklab.formats.load.fio.report import DIRECTIONS
+
 # What a remark names the fields that an older fio does not write.
 _NO_BYTES = "no bw_bytes: bandwidth is bytes over running time"
 _MICROSECONDS = "no lat_ns: latencies are microseconds"

@@ -16,6 +16,7 @@ from blocklab.model.metrics import each_of
 from blocklab.model.quantiles import Table
 from blocklab.model.sample import Histogram, Phase, Sample
 
+LAYER = "fio"
 DIRECTIONS = ("read", "write", "trim")
 PERCENTILES = (50.0, 95.0, 99.0, 99.9)
 _LATENCIES = tuple(
@@ -186,7 +187,7 @@ def values(job: Job, host: str, *, own: bool = True) -> Iterator[Sample]:
     """
 
     def row(metric: str, value: float, unit: str) -> Sample:
-        return Sample(metric, float(value), unit, "fio", host, job.jobname)
+        return Sample(metric, float(value), unit, LAYER, host, job.jobname)
 
     def latency(way: str, found: _Latency, other: _Latency | None = None) -> Iterator[Sample]:
         for name, value in (("mean", found.mean), ("stddev", found.stddev), ("max", found.max)):
@@ -228,7 +229,7 @@ def completion(job: Job, host: str) -> Iterator[Sample]:
         told |= {f"p{percent:g}": found.percentile.get(f"{percent:.6f}", -1.0) for percent in PERCENTILES}
         for of, value in told.items():
             if value >= 0:
-                yield Sample(f"{name}.clat.latency.{of}", value / 1e9, "s", "fio", host, job.jobname)
+                yield Sample(f"{name}.clat.latency.{of}", value / 1e9, "s", LAYER, host, job.jobname)
 
 
 def histograms(job: Job, host: str) -> Iterator[Histogram]:

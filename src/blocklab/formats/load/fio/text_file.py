@@ -13,12 +13,11 @@ from blocklab.formats.clock import Clock
 from blocklab.formats.found import Found, found_in
 from blocklab.formats.load.fio import json_file, text_blocks
 from blocklab.formats.load.fio.options import shaping, sizes_text
-from blocklab.formats.load.fio.report import DIRECTIONS, PERCENTILES
+from blocklab.formats.load.fio.report import DIRECTIONS, LAYER, PERCENTILES
 from blocklab.formats.load.fio.text_blocks import Block, Report, Setup, Way
 from blocklab.formats.text import Refused, Text, one_run
 from blocklab.model.sample import Phase, Sample
 
-TOOL = LAYER = "fio"
 _MIXED = ("rw", "readwrite", "randrw")
 # Two readings of one value differ by less than this: fio prints three or four digits.
 _ROUNDED = 0.01
@@ -69,7 +68,7 @@ def read(text: Text) -> Found:
         remarks.append("the share of reads is that of the I/Os: it does not print rwmixread")
     times, phases = _phases(report.blocks, set(broken))
     return found_in(
-        text, "fio-text", bad=report.bad, remarks=remarks, rows=len(blocks), tool=TOOL, samples=tuple(values),
+        text, "fio-text", bad=report.bad, remarks=remarks, rows=len(blocks), tool=LAYER, samples=tuple(values),
         phases=phases, clock=times, jobs=tuple(_numbers(report.blocks)), options=options, partly=True,
         major=report.major,
         shapes={job: shaping(own) for job, own in options.items()},
