@@ -719,7 +719,7 @@ def test_times_that_jump_by_more_than_a_day_are_damage() -> None:
 )
 def test_another_form_of_fios_json_is_named_with_the_cure(text: str, why: str) -> None:
     with pytest.raises(ParseError) as caught:
-        report.decode({"stdout": text.encode()})
+        report.decode(text)
     assert why in caught.value.hint
 
 

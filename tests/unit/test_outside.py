@@ -150,7 +150,7 @@ def test_json_is_read_or_is_one_error(text: str) -> None:
 def test_deep_json_is_one_error_wherever_it_is(tmp_path: Path) -> None:
     deep = '{"fio version": "fio-3.39", "jobs": ' + "[" * 100_000
     with pytest.raises(ParseError, match="nested too deeply"):
-        decode({"stdout": deep.encode()})
+        decode(deep)
     (tmp_path / "study.json").write_text("[" * 100_000)
     with pytest.raises(StoreError, match="nested too deeply"):
         StudyFolder(tmp_path).manifest()

@@ -15,7 +15,7 @@ import pytest
 from blocklab.errors import StudyError
 from blocklab.formats.text import Refused
 from blocklab.imports import kinds
-from blocklab.sizing.kinds import READERS, statistics
+from blocklab.sizing.kinds import MODELS, READERS
 from blocklab.sizing.readers.base import Reading
 from tests.unit.import_kinds import every_kind
 from tests.unit.patterns import GOLDEN, UNITS, lines, patterns, pumped
@@ -121,7 +121,7 @@ def cases(text: str, length: int) -> Iterator[str]:
 
 def statistics_of(path: Path) -> object:
     kind = READERS.kind_of(path)
-    return statistics(kind, READERS.read(path, kind), Reading())
+    return MODELS[kind](READERS.read(path, kind), Reading())
 
 
 def takes(path: Path, read: Callable[[Path], object]) -> Callable[[str], None]:

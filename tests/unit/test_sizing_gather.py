@@ -10,7 +10,7 @@ import pytest
 from blocklab.errors import StudyError
 from blocklab.formats.text import head
 from blocklab.sizing.gather import Asked, gather
-from blocklab.sizing.kinds import READERS, statistics
+from blocklab.sizing.kinds import MODELS, READERS
 from blocklab.sizing.need import Options, need
 from blocklab.sizing.series import Trust
 from blocklab.sizing.system import Gathered
@@ -22,7 +22,7 @@ SAMPLES = sorted(path for path in GOLDEN.rglob("*") if path.is_file() and path.n
 
 def host_of(path: Path) -> str:
     kind = READERS.kind_of(path)
-    return statistics(kind, READERS.read(path, kind), Asked().reading).series[0].host
+    return MODELS[kind](READERS.read(path, kind), Asked().reading).series[0].host
 
 
 def said(found: Gathered) -> str:

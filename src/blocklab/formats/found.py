@@ -85,6 +85,26 @@ class Period(msgspec.Struct, frozen=True, kw_only=True):
     wrong: str = ""
 
 
+class Points(msgspec.Struct, kw_only=True):
+    """The data points of one metric of a monitoring service: ``values`` by the place of the start of their period.
+
+    ``summed``: whether a value is the sum of its period; else it is a rate, or a latency. ``statistic`` is
+    ``sum``, ``average`` (with the ``counts`` of samples where those are known), ``maximum`` or empty for unknown;
+    ``period`` in s. ``device`` and ``system`` are what its labels name.
+    """
+
+    metric: str
+    unit: str
+    summed: bool
+    values: dict[int, float]
+    statistic: str = ""
+    device: str = ""
+    system: str = ""
+    period: float | None = None
+    counts: dict[int, float] = {}
+    line: int = 0
+
+
 class Found(msgspec.Struct, frozen=True, kw_only=True):
     """``kind`` is what it was taken for. ``rows``: how many rows of it were good; ``bad``: how many were left out;
     ``bad_rows`` has the first few of those.
@@ -93,7 +113,7 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
     as the file writes them: the ``time`` of a sample, a phase or a dump is a place in it until it is known what
     they mean. Without a clock, times are seconds since the epoch. ``tool`` is the workload that printed it; empty
     for what watched one, which has its series in ``tables``, and for counters and
-    reports of a server, which are in ``dumps`` and ``periods``.
+    reports of a server or a service, which are in ``dumps``, ``periods`` and ``points``.
     """
 
     kind: str
@@ -107,6 +127,7 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
     tables: tuple[Table, ...] = ()
     dumps: tuple[Dump, ...] = ()
     periods: tuple[Period, ...] = ()
+    points: tuple[Points, ...] = ()
     phases: tuple[Phase, ...] = ()
     transactions: tuple[Transaction, ...] = ()
     latencies: Latencies | None = None

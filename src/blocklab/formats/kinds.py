@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from blocklab.formats.database import innodb, mysql_status, postgres
+from blocklab.formats.database.cloudwatch import csv_file as csv_points
+from blocklab.formats.database.cloudwatch import json_file as json_points
 from blocklab.formats.database.oracle import reports
 from blocklab.formats.found import Found
 from blocklab.formats.host import diskstats, dstat, iostat, iostat_json, sadf, sar, vmstat
@@ -65,6 +67,10 @@ COUNTING: Mapping[str, Kind] = {
         postgres.fits,
         postgres.read,
     ),
+    "cloudwatch-json": Kind(
+        "aws cloudwatch get-metric-data or get-metric-statistics", json_points.fits, json_points.read
+    ),
+    "cloudwatch-csv": Kind("CloudWatch CSV", csv_points.fits, csv_points.read),
     "diskstats": Kind("/proc/diskstats, several dumps", diskstats.fits, diskstats.read, "lines"),
 }
 """What a server or a host has counted."""

@@ -191,7 +191,7 @@ class _Bench:
                 f"--runtime={round(self._seconds * 1000)}ms", "--ramp_time=100ms", "--stonewall",
             ]  # fmt: skip
         said = must(self._host, argv)
-        jobs = {job.jobname: job for job in report.decode({"stdout": said.encode()}).jobs}
+        jobs = {job.jobname: job for job in report.decode(said).jobs}
         found: dict[str, report.Direction] = {}
         for name, (way, _) in wanted.items():
             done = getattr(jobs[name], way) if name in jobs else None

@@ -13,7 +13,7 @@ from blocklab.errors import StudyError
 from blocklab.formats.gather import File
 from blocklab.sizing import devices
 from blocklab.sizing.curve import Curve, apart, curve_of, filled, mean, overlap, total
-from blocklab.sizing.kinds import READERS, statistics
+from blocklab.sizing.kinds import MODELS, READERS
 from blocklab.sizing.readers import cloudwatch
 from blocklab.sizing.readers.base import Reading
 from blocklab.sizing.series import (
@@ -84,11 +84,8 @@ def gather(paths: Sequence[Path], asked: Asked) -> Gathered:
 def _take(given: _Given, reading: Reading) -> None:
     """Keeps what its statistics are, and not the table that they are made of."""
     assert given.found is not None
-    given.statistics = statistics(given.kind, given.found, reading)
-    given.found = msgspec.structs.replace(given.found, tables=(), dumps=())
-    if given.statistics.lost:
-        lost = given.statistics
-        given.found = msgspec.structs.replace(given.found, bad=lost.lost, bad_rows=lost.bad)
+    given.statistics = MODELS[given.kind](given.found, reading)
+    given.found = msgspec.structs.replace(given.found, tables=(), dumps=(), periods=(), points=())
 
 
 def _reasons(given: Sequence[_Given], remarks: Sequence[str]) -> str:

@@ -11,7 +11,6 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from blocklab.formats.text import Bad
 from blocklab.model.watched import Values
 
 # Bytes of one request that no device or server has: sources outside these bounds are implausible (a sector is the
@@ -262,8 +261,6 @@ class Statistics(msgspec.Struct, frozen=True, kw_only=True):
     series: tuple[Series, ...] = ()
     snapshots: tuple[Snapshot, ...] = ()
     remarks: tuple[str, ...] = ()
-    bad: tuple[Bad, ...] = ()
-    lost: int = 0
 
 
 def without(rates: Rates, parts: Sequence[Rates]) -> Rates:

@@ -367,7 +367,8 @@ class Fio(Stoppable, frozen=True, tag="fio"):
         ``sync.ios`` and ``sync.latency.*`` where the job synced; ``cpu.user``, ``cpu.system`` (%). Raises
         ``ParseError`` for output without JSON, an errored or missing job, or a job that did no I/O.
         """
-        jobs = {job.jobname: job for job in report.decode(raw).jobs}
+        out, err = (raw.get(name, b"").decode(errors="replace") for name in ("stdout", "stderr"))
+        jobs = {job.jobname: job for job in report.decode(out, err).jobs}
         names = [section.name for section in self.sections()]
         if set(names) != set(jobs):
             raise ParseError("fio", f"ran the jobs {sorted(jobs)}, but the job file has {sorted(names)}")

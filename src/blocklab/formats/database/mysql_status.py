@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
@@ -113,11 +113,17 @@ def _counted(dump: _Dump, place: int | None) -> Dump:
     return Dump(counters=dump.values, units=units, line=dump.line, uptime=dump.values.get("uptime"), time=place)
 
 
-def _rows(text: Text) -> Iterator[_Row | tuple[int, Stamp]]:
+def counters(text: str) -> dict[str, float]:
+    """The counters of one dump, by their names as the server writes them; what is no whole number is left out."""
+    rows = (row for row in _rows(text.splitlines()) if isinstance(row, _Row))
+    return {row.name: float(row.value.translate(_MARKS)) for row in rows if _WHOLE.fullmatch(row.value)}
+
+
+def _rows(lines: Iterable[str]) -> Iterator[_Row | tuple[int, Stamp]]:
     """The rows in any of the forms, and the lines that are times. A last line without its end is left out: its
     value may be cut."""
     name = ""
-    for number, line in enumerate(text.lines, 1):
+    for number, line in enumerate(lines, 1):
         if match := _NAME.fullmatch(line):
             name = match["name"]
         elif name and (match := _VALUE.fullmatch(line)):
@@ -131,7 +137,7 @@ def _rows(text: Text) -> Iterator[_Row | tuple[int, Stamp]]:
 
 def _gathered(text: Text) -> _All:
     found = _All([], {}, [], [])
-    for row in _rows(text):
+    for row in _rows(text.lines):
         if not isinstance(row, _Row):
             found.times.append((len(found.dumps), row[1]))
         elif row.name.lower() == "variable_name":

@@ -1,14 +1,8 @@
-"""CloudWatch metrics of EBS volumes, EC2 instances and RDS databases as series: JSON of the CLI, and CSV.
-
-https://docs.aws.amazon.com/ebs/latest/userguide/using_cloudwatch_ebs.html: operations, bytes and times of a volume
-are sums of a period; their average is that of one operation (Xen) or of one data point (Nitro). CloudWatch tells
-the start of each period. A period without a data point is not 0: it is not there.
-"""
+"""CloudWatch metrics of EBS volumes, EC2 instances and RDS databases as series."""
 
 from __future__ import annotations
 
 import math
-import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
@@ -16,41 +10,33 @@ from pathlib import Path
 
 import msgspec
 
+from blocklab.formats.clock import resolve
+from blocklab.formats.found import Found, Points
 from blocklab.formats.json_documents import can_be
-from blocklab.formats.text import Bad, Refused
+from blocklab.formats.text import Refused
 from blocklab.sizing.devices import INSTANCES, VOLUMES
+from blocklab.sizing.readers.base import Reading
 from blocklab.sizing.series import Interval, Rates, Series, Statistics, Trust
 
 DATABASES = "CloudWatch RDS"
-# Field, whether it is a sum of the period, and by how much a value counts.
+# Metrics by their names in lower case.
 _VOLUME = {
-    "volumereadops": ("reads", True, 1.0), "volumewriteops": ("writes", True, 1.0),
-    "volumereadbytes": ("read_bytes", True, 1.0), "volumewritebytes": ("write_bytes", True, 1.0),
-    "volumetotalreadtime": ("read_time", True, 1.0), "volumetotalwritetime": ("write_time", True, 1.0),
-    "volumeavgreadlatency": ("read_latency", False, 1e-3), "volumeavgwritelatency": ("write_latency", False, 1e-3),
+    "volumereadops": "reads", "volumewriteops": "writes", "volumereadbytes": "read_bytes",
+    "volumewritebytes": "write_bytes", "volumetotalreadtime": "read_time", "volumetotalwritetime": "write_time",
+    "volumeavgreadlatency": "read_latency", "volumeavgwritelatency": "write_latency",
 }  # fmt: skip
 _INSTANCE = {
-    "ebsreadops": ("reads", True, 1.0), "ebswriteops": ("writes", True, 1.0),
-    "ebsreadbytes": ("read_bytes", True, 1.0), "ebswritebytes": ("write_bytes", True, 1.0),
+    "ebsreadops": "reads", "ebswriteops": "writes", "ebsreadbytes": "read_bytes", "ebswritebytes": "write_bytes",
 }  # fmt: skip
 _DATABASE = {
-    "readiops": ("reads", False, 1.0), "writeiops": ("writes", False, 1.0),
-    "readthroughput": ("read_bytes", False, 1.0), "writethroughput": ("write_bytes", False, 1.0),
-    "readlatency": ("read_latency", False, 1.0), "writelatency": ("write_latency", False, 1.0),
+    "readiops": "reads", "writeiops": "writes", "readthroughput": "read_bytes", "writethroughput": "write_bytes",
+    "readlatency": "read_latency", "writelatency": "write_latency",
 }  # fmt: skip
 _SOURCES = {
-    name: (source, *meaning)
-    for source, table in ((VOLUMES, _VOLUME), (INSTANCES, _INSTANCE), (DATABASES, _DATABASE))
-    for name, meaning in table.items()
+    name: (source, field)
+    for source, fields in ((VOLUMES, _VOLUME), (INSTANCES, _INSTANCE), (DATABASES, _DATABASE))
+    for name, field in fields.items()
 }
-METRIC = re.compile(
-    r"(?<![A-Za-z])(?:Volume(?:(?:Read|Write)(?:Ops|Bytes)|Total(?:Read|Write)Time|Avg(?:Read|Write)Latency)"
-    r"|EBS(?:Read|Write)(?:Ops|Bytes)|(?:Read|Write)(?:IOPS|Throughput|Latency))(?![A-Za-z])",
-    re.IGNORECASE,
-)
-VOLUME_ID = re.compile(r"(?<![A-Za-z0-9])vol[-_]([0-9a-f]{8,17})(?![0-9A-Za-z])")
-_INSTANCE_ID = re.compile(r"(?<![A-Za-z0-9])i-([0-9a-f]{8,17})(?![0-9A-Za-z])")
-_STATISTIC = re.compile(r"(?<![A-Za-z])(Sum|Average|Avg|Maximum|Max|Minimum|Min|SampleCount)(?![A-Za-z])", re.I)
 _RATES = ("reads", "writes", "read_bytes", "write_bytes")
 # So many different whole numbers are no averages: those have fractions.
 _WHOLE = 4
@@ -67,74 +53,50 @@ class Timed(Interval, frozen=True, kw_only=True):
     write_time: float | None = None
 
 
-class Points(msgspec.Struct, kw_only=True):
-    """The data points of one metric: value by start (seconds since the epoch).
+class _Metric(msgspec.Struct, kw_only=True):
+    """A metric with its times known: ``values`` and ``counts`` by seconds since the epoch."""
 
-    ``statistic`` is ``sum``, ``average`` (with the ``counts`` of samples where those are known), ``maximum`` or
-    empty for unknown; ``period`` in s.
-    """
-
-    metric: str
+    of: Points
+    system: str
+    device: str
     values: dict[float, float]
-    statistic: str = ""
-    device: str = ""
-    system: str = ""
-    period: float | None = None
-    counts: dict[float, float] = {}
-    line: int = 0
+    counts: dict[float, float]
+
+    @property
+    def metric(self) -> str:
+        return self.of.metric
 
 
-def described(*texts: str) -> Points | None:
-    """What labels say of a metric; the first text that tells something wins. None without a metric that counts."""
-    metric = volume = instance = statistic = system = ""
-    for text in texts:
-        if not metric and (match := METRIC.search(text)):
-            metric = match[0]
-            rest = _STATISTIC.sub(" ", text.replace(metric, " ")).split()
-            system = rest[0] if len(rest) == 1 and metric.lower() in _DATABASE else ""
-        if not volume and (match := VOLUME_ID.search(text)):
-            volume = f"vol-{match[1]}"
-        if not instance and (match := _INSTANCE_ID.search(text)):
-            instance = match[0]
-        if not statistic and (match := _STATISTIC.search(text)):
-            statistic = stated(match[0])
-    if not metric:
-        return None
-    return Points(metric=metric, values={}, statistic=statistic, device=volume, system=system or instance)
-
-
-def stated(word: str) -> str:
-    """A statistic by one name: ``sum``, ``average``, ``maximum``, ``minimum``, ``samplecount``."""
-    short = {"avg": "average", "max": "maximum", "min": "minimum"}
-    return short.get(word.lower(), word.lower())
-
-
-def of_path(path: Path) -> tuple[str, str]:
-    """The file's name and its folder's, which may tell a volume."""
-    return path.stem, path.parent.name
-
-
-def found(every: Sequence[Points], path: Path, remarks: list[str], bad: Sequence[Bad]) -> Statistics:
-    """The series of each volume, instance or database. Raises ``Refused`` where nothing is left."""
-    remarks = list(remarks)
+def statistics(found: Found, reading: Reading) -> Statistics:
+    """The series of each volume, instance or database. Raises ``Refused`` where nothing is left, and
+    ``StudyError`` for dates that may mean several days."""
+    assert found.clock is not None
+    times, remarks = resolve(found.clock, str(found.path), zone=reading.zone, order=reading.order, anchors=())
+    every = [
+        _Metric(
+            of=each, system=each.system, device=each.device, values=_at(each.values, times),
+            counts=_at(each.counts, times),
+        )
+        for each in found.points
+    ]  # fmt: skip
     usual = _period([each for each in every if each.values])
     why: list[str] = []
     tables: dict[tuple[str, str, str, float], dict[float, dict[str, float]]] = {}
     lines: dict[tuple[str, str, str, float], int] = {}
     twice: Counter[str] = Counter()
     for each in _told_apart(every, remarks):
-        source, field, _, _ = _SOURCES[each.metric.lower()]
-        period = each.period or _own_period(each, usual)
+        source, field = _SOURCES[each.metric.lower()]
+        period = each.of.period or _own_period(each, usual)
         if not each.values or period is None:
             why.append(
                 f"{each.metric}: " + ("one data point: its period is not known; ask for a longer time"
                                       if each.values else "no data points")
             )  # fmt: skip
             continue
-        if each.period is None:
+        if each.of.period is None:
             remarks.append(f"the period is not reported: {period:g} s, the step of its times")
         key = (source, each.system, each.device if source == VOLUMES else "", period)
-        lines.setdefault(key, each.line)
+        lines.setdefault(key, each.of.line)
         table = tables.setdefault(key, {})
         for at, value in _rates(each, period, remarks, why).items():
             row = table.setdefault(at, {})
@@ -145,22 +107,25 @@ def found(every: Sequence[Points], path: Path, remarks: list[str], bad: Sequence
         f"{metric}: {count} data points of a time that was there with another value: left out"
         for metric, count in twice.items()
     ]  # fmt: skip
-    series = [_one(key, table, path, lines[key], remarks) for key, table in tables.items() if table]
+    series = [_one(key, table, found.path, lines[key], remarks) for key, table in tables.items() if table]
     if {key[2] for key in tables if key[0] == VOLUMES} == {""}:
         remarks.append(
             "no volume is named: taken for one volume; name it (vol-...) in the label or the file's name"
         )
     if not series:
         raise Refused("; ".join(list(dict.fromkeys(why))[:3]) or "no data points of a metric of block storage")
-    return Statistics(
-        series=tuple(series), bad=tuple(bad[:8]), lost=len(bad), remarks=tuple(dict.fromkeys(remarks))
-    )  # fmt: skip
+    return Statistics(series=tuple(series), remarks=tuple(dict.fromkeys(remarks)))
 
 
-def _told_apart(every: Sequence[Points], remarks: list[str]) -> Iterator[Points]:
+def _at(values: Mapping[int, float], times: Sequence[float | None]) -> dict[float, float]:
+    """By the times that are known."""
+    return {at: value for place, value in values.items() if (at := times[place]) is not None}
+
+
+def _told_apart(every: Sequence[_Metric], remarks: list[str]) -> Iterator[_Metric]:
     """Each with a name. Two results of one metric and one name that differ at one time are of two volumes (or
     instances, or databases) whose labels do not name them: none may be left out, for all of them do I/O."""
-    known: dict[tuple[str, str, str], list[Points]] = {}
+    known: dict[tuple[str, str, str], list[_Metric]] = {}
     for each in every:
         alike = known.setdefault((each.metric.lower(), each.system, each.device), [])
         number = next((at for at, other in enumerate(alike) if _agree(each, other)), len(alike))
@@ -181,21 +146,21 @@ def _told_apart(every: Sequence[Points], remarks: list[str]) -> Iterator[Points]
         yield msgspec.structs.replace(each, **{"device" if volumes else "system": name})
 
 
-def _agree(one: Points, other: Points) -> bool:
+def _agree(one: _Metric, other: _Metric) -> bool:
     """Whether both may be of one thing: by another statistic, or without two values of one time."""
-    if one.statistic != other.statistic:
+    if one.of.statistic != other.of.statistic:
         return True
     return all(other.values.get(at, value) == value for at, value in one.values.items())
 
 
-def _steps(every: Sequence[Points]) -> Counter[float]:
+def _steps(every: Sequence[_Metric]) -> Counter[float]:
     steps: Counter[float] = Counter()
     for each in every:
         steps.update(after - before for before, after in pairwise(sorted(each.values)))
     return steps
 
 
-def _period(every: Sequence[Points]) -> float | None:
+def _period(every: Sequence[_Metric]) -> float | None:
     """What all steps are whole numbers of, since data points may be missing; where that is no period of CloudWatch
     (whole minutes) the step that is there most often. None for single points."""
     steps = _steps(every)
@@ -207,7 +172,7 @@ def _period(every: Sequence[Points]) -> float | None:
     return min(step for step, count in steps.items() if count == most)
 
 
-def _own_period(each: Points, usual: float | None) -> float | None:
+def _own_period(each: _Metric, usual: float | None) -> float | None:
     """That of one metric. With few steps, or uneven ones, it is that of the file."""
     steps = _steps([each])
     alike = len(steps) == 1 and sum(steps.values()) >= _SURE
@@ -216,36 +181,36 @@ def _own_period(each: Points, usual: float | None) -> float | None:
     return _period([each]) or usual
 
 
-def _rates(each: Points, period: float, remarks: list[str], why: list[str]) -> dict[float, float]:
+def _rates(each: _Metric, period: float, remarks: list[str], why: list[str]) -> dict[float, float]:
     """The values per second (latencies in s), by the start of their period; empty where the statistic is none of
     use: why goes to ``why``."""
-    _, _, summed, factor = _SOURCES[each.metric.lower()]
     values = each.values
-    if not summed:
-        if each.statistic in ("sum", "minimum", "samplecount"):
+    factor = 1e-3 if each.of.unit == "ms" else 1.0
+    if not each.of.summed:
+        if each.of.statistic in ("sum", "minimum", "samplecount"):
             why.append(
-                f"{each.metric} is a rate: its {each.statistic} means nothing; ask for --statistics Average"
+                f"{each.metric} is a rate: its {each.of.statistic} means nothing; ask for --statistics Average"
             )
             return {}
-        if each.statistic != "average":
+        if each.of.statistic != "average":
             remarks.append(
-                f"{each.metric}: its statistic is {each.statistic or 'not reported: read as the average'}"
+                f"{each.metric}: its statistic is {each.of.statistic or 'not reported: read as the average'}"
             )
         return {at: value * factor for at, value in values.items()}
-    if each.statistic == "average" and each.counts:
+    if each.of.statistic == "average" and each.counts:
         values = {at: value * each.counts[at] for at, value in values.items() if at in each.counts}
-    elif each.statistic not in ("", "sum"):
+    elif each.of.statistic not in ("", "sum"):
         why.append(
-            f"{each.metric}: its {each.statistic} is not that of a period but of one operation or data point; "
+            f"{each.metric}: its {each.of.statistic} is not that of a period but of one operation or data point; "
             f"ask for sums: {_CLI}"
         )
         return {}
-    elif not each.statistic and not _whole(each, remarks, why):
+    elif not each.of.statistic and not _whole(each, remarks, why):
         return {}
-    return {at: value * factor / period for at, value in values.items()}
+    return {at: value / period for at, value in values.items()}
 
 
-def _whole(each: Points, remarks: list[str], why: list[str]) -> bool:
+def _whole(each: _Metric, remarks: list[str], why: list[str]) -> bool:
     """Whether values without a statistic are sums: many different whole numbers, or nothing but 0."""
     different = {value for value in each.values.values() if value}
     times = each.metric.lower().startswith("volumetotal")

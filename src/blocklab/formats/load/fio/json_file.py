@@ -86,7 +86,7 @@ def _reports(text: Text) -> tuple[list[Output], tuple[str, ...]]:
         lacks.update(dict.fromkeys(more))
         return found
 
-    reports = report.reports({"stdout": (text.text + text.cut).encode()}, brought)
+    reports = report.reports(text.text + text.cut, brought=brought)
     _one_run(reports)
     return reports, tuple(lacks)
 

@@ -89,30 +89,26 @@ class Output(msgspec.Struct):
     options: dict[str, str] = msgspec.field(name="global options", default={})
 
 
-def decode(raw: Mapping[str, bytes]) -> Output:
-    """The last JSON in fio's output: warnings may stand before it, and what ``--status-interval`` printed."""
-    return sound(reports(raw)[-1], raw)
-
-
-def sound(output: Output, raw: Mapping[str, bytes]) -> Output:
-    """The same; raises ``ParseError`` where a job ended with an error."""
+def decode(out: str, err: str = "") -> Output:
+    """The last JSON in fio's output: warnings may stand before it, and what ``--status-interval`` printed. Raises
+    ``ParseError``, also where a job ended with an error."""
+    output = reports(out, err)[-1]
     for job in output.jobs:
         if job.error:
-            raise ParseError("fio", f"job {job.jobname} ended with error {job.error}", _said(raw))
+            raise ParseError("fio", f"job {job.jobname} ended with error {job.error}", err or out)
     return output
 
 
-def reports(raw: Mapping[str, bytes], brought: Callable[[Any], Any] = lambda document: document) -> list[Output]:
+def reports(out: str, err: str = "", brought: Callable[[Any], Any] = lambda document: document) -> list[Output]:
     """Every JSON in fio's output, one at least, each ``brought`` into the form that is read here. Raises
     ``ParseError``."""
-    text = raw["stdout"].decode(errors="replace")
     try:
-        found = [msgspec.convert(brought(each), Output, strict=False) for each in _documents(text)]
+        found = [msgspec.convert(brought(each), Output, strict=False) for each in _documents(out)]
     except (ValueError, msgspec.ValidationError) as error:
-        why, hint = _unknown_form(text) or (f"cannot be read: {error}", "")
-        raise ParseError("fio", f"its JSON {why}", text, hint=hint) from error
+        why, hint = _unknown_form(out) or (f"cannot be read: {error}", "")
+        raise ParseError("fio", f"its JSON {why}", out, hint=hint) from error
     if not found:
-        raise ParseError("fio", "no JSON in its output", _said(raw))
+        raise ParseError("fio", "no JSON in its output", err or out)
     return found
 
 
@@ -123,10 +119,6 @@ def _unknown_form(text: str) -> tuple[str, str] | None:
     if re.search(r'"mixed" ?: ?\{', text):
         return "has all directions as one (mixed)", "run fio without unified_rw_reporting"
     return None
-
-
-def _said(raw: Mapping[str, bytes]) -> str:
-    return (raw.get("stderr", b"") or raw["stdout"]).decode(errors="replace")
 
 
 # One begins a line, or stands behind the one before it, as where files were put together or in an array.
