@@ -10,7 +10,7 @@ from blocklab.formats.found import Found
 from blocklab.formats.kinds import KINDS
 from blocklab.formats.text import Bad, Text
 from blocklab.sizing.kinds import MODELS
-from blocklab.sizing.readers.base import Reading
+from blocklab.sizing.reading import Reading
 from blocklab.sizing.series import Series, Snapshot
 
 

@@ -18,7 +18,7 @@ from blocklab.report.imported import span
 from blocklab.sizing.gather import Asked, gather
 from blocklab.sizing.need import Need, need
 from blocklab.sizing.need import Options as NeedOptions
-from blocklab.sizing.readers.base import Reading
+from blocklab.sizing.reading import Reading
 from blocklab.store.folder import StudyFolder
 
 CASES = Path(__file__).parents[2].parent / "shared" / "data" / "cases"

@@ -16,7 +16,7 @@ from blocklab.errors import StudyError
 from blocklab.formats.text import Refused
 from blocklab.imports import kinds
 from blocklab.sizing.kinds import MODELS, READERS
-from blocklab.sizing.readers.base import Reading
+from blocklab.sizing.reading import Reading
 from tests.unit.import_kinds import every_kind
 from tests.unit.patterns import GOLDEN, UNITS, lines, patterns, pumped
 

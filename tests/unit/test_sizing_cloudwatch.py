@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from blocklab.errors import StudyError
 from blocklab.formats.kinds import KINDS as EVERY
 from blocklab.formats.text import Refused, Text
-from blocklab.sizing.readers import cloudwatch
+from blocklab.sizing.models import cloudwatch
 from blocklab.sizing.series import Series
 from tests.unit.sizing_texts import Taken, mutated, text_of
 

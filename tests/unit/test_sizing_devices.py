@@ -14,7 +14,7 @@ from blocklab.formats.host import device_names
 from blocklab.formats.kinds import KINDS
 from blocklab.formats.text import Refused, Text
 from blocklab.sizing import devices
-from blocklab.sizing.readers.base import Reading
+from blocklab.sizing.reading import Reading
 from blocklab.sizing.series import Interval, Rates, Series, Trust, without
 from blocklab.sizing.snapshots import pair
 from tests.unit.sizing_texts import Taken, mutated, text_of

@@ -15,8 +15,8 @@ from blocklab.errors import StudyError
 from blocklab.formats.kinds import KINDS
 from blocklab.formats.text import Refused, Text, whole
 from blocklab.probes import counters
-from blocklab.sizing.readers import innodb, mysql_model
-from blocklab.sizing.readers.mysql_model import PAGE
+from blocklab.sizing.models import innodb, mysql_model
+from blocklab.sizing.models.mysql_model import PAGE
 from blocklab.sizing.series import Device, Interval, Snapshot, Trust, implausible
 from blocklab.sizing.snapshots import Paired, pair
 from tests.unit.sizing_texts import Taken

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from blocklab.formats.database.oracle.tables import Numbers, Row, moment, month
 from blocklab.formats.kinds import KINDS as EVERY
 from blocklab.formats.text import Refused, Text, head, whole
-from blocklab.sizing.readers.base import Reading
+from blocklab.sizing.reading import Reading
 from blocklab.sizing.series import Rates, Series, Trust
 from tests.unit.sizing_texts import Taken
 

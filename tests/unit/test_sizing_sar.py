@@ -14,7 +14,7 @@ from blocklab.errors import StudyError
 from blocklab.formats import kinds
 from blocklab.formats.text import Refused, Text
 from blocklab.sizing import devices
-from blocklab.sizing.readers.base import Reading
+from blocklab.sizing.reading import Reading
 from blocklab.sizing.series import Rates, Series
 from tests.unit.sizing_texts import Taken, mutated, text_of
 

@@ -21,7 +21,7 @@ from blocklab.sizing.gather import Asked, gather
 from blocklab.sizing.kinds import READERS
 from blocklab.sizing.need import Need, busy_hours, need
 from blocklab.sizing.need import Options as NeedOptions
-from blocklab.sizing.readers.base import Reading
+from blocklab.sizing.reading import Reading
 from blocklab.study.shipped import study_file
 
 Quantity = TypeVar("Quantity", Duration, Share, Size)

@@ -14,8 +14,8 @@ from blocklab.formats.gather import File
 from blocklab.sizing import devices
 from blocklab.sizing.curve import Curve, apart, curve_of, filled, mean, overlap, total
 from blocklab.sizing.kinds import MODELS, READERS
-from blocklab.sizing.readers import cloudwatch
-from blocklab.sizing.readers.base import Reading
+from blocklab.sizing.models import cloudwatch
+from blocklab.sizing.reading import Reading
 from blocklab.sizing.series import (
     Columns,
     Interval,

@@ -8,8 +8,8 @@ from blocklab.formats import kinds
 from blocklab.formats.found import Found
 from blocklab.formats.gather import Readers
 from blocklab.formats.looks import LOOKS, SIZE
-from blocklab.sizing.readers import cloudwatch, host, innodb, mysql_status, oracle, postgres
-from blocklab.sizing.readers.base import Reading
+from blocklab.sizing.models import cloudwatch, host, innodb, mysql_status, oracle, postgres
+from blocklab.sizing.reading import Reading
 from blocklab.sizing.series import Statistics
 
 MODELS: Mapping[str, Callable[[Found, Reading], Statistics]] = {

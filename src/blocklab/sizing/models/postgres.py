@@ -27,12 +27,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from blocklab.errors import StudyError
-from blocklab.formats.clock import Clock, Stamp, resolve
+from blocklab.formats.clock import Clock, Stamp
 from blocklab.formats.database.postgres import DIRECT, View
 from blocklab.formats.found import Found
 from blocklab.formats.text import Refused
-from blocklab.sizing.readers.base import Reading
-from blocklab.sizing.readers.postgres_counters import Counted, counted
+from blocklab.sizing.models.postgres_counters import Counted, counted
+from blocklab.sizing.reading import Reading
 from blocklab.sizing.series import Snapshot, Statistics, Trust
 
 # The views of one moment are asked for one after the other; further apart they are of two.
@@ -90,7 +90,7 @@ def _times(found: Found, every: Sequence[View], reading: Reading, said: list[str
             "apart (--every 60s)"
         )
         return [None] * len(every)
-    known, remarks = resolve(found.clock, str(found.path), zone=reading.zone, order=reading.order, anchors=())
+    known, remarks = reading.times(found.clock, found.path)
     times = [known[each.time] if each.time is not None else None for each in every]
     lost = [each.line for each, at in zip(every, times, strict=True) if at is None and each.time is not None]
     said += [*remarks, *(f"line {line}: its time is of no calendar: left out" for line in lost)]
@@ -120,7 +120,7 @@ def _resets(every: Sequence[View], reading: Reading) -> Mapping[Stamp, float]:
     found: dict[Stamp, float] = {}
     for each in stamps:
         try:
-            times, _ = resolve(Clock((each,)), "", zone=reading.zone, order=reading.order, anchors=())
+            times, _ = reading.times(Clock((each,)), Path())
         except StudyError:
             continue
         if times[0] is not None:

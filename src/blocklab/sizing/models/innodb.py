@@ -6,10 +6,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from blocklab.formats.clock import resolve
 from blocklab.formats.found import Dump, Found
-from blocklab.sizing.readers.base import Reading
-from blocklab.sizing.readers.mysql_model import LOG_BLOCK, PAGE
+from blocklab.sizing.models.mysql_model import LOG_BLOCK, PAGE
+from blocklab.sizing.reading import Reading
 from blocklab.sizing.series import Device, Interval, Rates, Snapshot, Statistics
 
 SOURCE = "InnoDB status"
@@ -20,7 +19,7 @@ OUTSIDE = "its file writes leave out the redo log's: one more is counted for eac
 def statistics(found: Found, reading: Reading) -> Statistics:
     """Each dump as a snapshot."""
     assert found.clock is not None
-    times, said = resolve(found.clock, str(found.path), zone=reading.zone, order=reading.order, anchors=())
+    times, said = reading.times(found.clock, found.path)
     snapshots = tuple(_snapshot(each, at, found.path) for each, at in zip(found.dumps, times, strict=True))
     return Statistics(snapshots=snapshots, remarks=(*said, *_assumed()))
 

@@ -10,12 +10,11 @@ from pathlib import Path
 
 import msgspec
 
-from blocklab.formats.clock import resolve
 from blocklab.formats.found import Found, Points
 from blocklab.formats.json_documents import can_be
 from blocklab.formats.text import Refused
 from blocklab.sizing.devices import INSTANCES, VOLUMES
-from blocklab.sizing.readers.base import Reading
+from blocklab.sizing.reading import Reading
 from blocklab.sizing.series import Interval, Rates, Series, Statistics, Trust
 
 DATABASES = "CloudWatch RDS"
@@ -71,7 +70,7 @@ def statistics(found: Found, reading: Reading) -> Statistics:
     """The series of each volume, instance or database. Raises ``Refused`` where nothing is left, and
     ``StudyError`` for dates that may mean several days."""
     assert found.clock is not None
-    times, remarks = resolve(found.clock, str(found.path), zone=reading.zone, order=reading.order, anchors=())
+    times, remarks = reading.times(found.clock, found.path)
     every = [
         _Metric(
             of=each, system=each.system, device=each.device, values=_at(each.values, times),

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
-from blocklab.formats.clock import Clock, resolve
+from blocklab.formats.clock import Clock
 from blocklab.formats.database.mysql_status import USED, lacks
 from blocklab.formats.found import Dump, Found
 from blocklab.formats.text import Refused
-from blocklab.sizing.readers import mysql_model
-from blocklab.sizing.readers.base import Reading
+from blocklab.sizing.models import mysql_model
+from blocklab.sizing.reading import Reading
 from blocklab.sizing.series import Snapshot, Statistics, Trust
 
 SOURCE = "MySQL status"
@@ -62,9 +62,7 @@ def _times(dumps: Sequence[Dump], found: Found, reading: Reading, said: list[str
         if stamps:
             said.append("not all dumps have a line with their time: the server's uptime is taken for all")
         return [None] * len(dumps)
-    times, remarks = resolve(
-        Clock(tuple(stamps)), str(found.path), zone=reading.zone, order=reading.order, anchors=()
-    )
+    times, remarks = reading.times(Clock(tuple(stamps)), found.path)
     said += remarks
     return times
 

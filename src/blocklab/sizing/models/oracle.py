@@ -22,7 +22,7 @@ from blocklab.formats.database.oracle.sections import (
 )
 from blocklab.formats.found import Found, Period
 from blocklab.formats.text import Refused
-from blocklab.sizing.readers.base import Reading
+from blocklab.sizing.reading import Reading
 from blocklab.sizing.series import Interval, Rates, Series, Statistics, Trust, implausible
 
 _SOURCES = {"statspack": "Statspack"}

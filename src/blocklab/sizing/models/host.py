@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from blocklab.formats.clock import Clock, Stamp, readings, resolve
+from blocklab.formats.clock import Clock, Stamp, readings
 from blocklab.formats.found import Found, Table
 from blocklab.formats.host import sadf
 from blocklab.formats.host.cpu import CPU
@@ -16,7 +16,7 @@ from blocklab.formats.json_documents import MOST
 from blocklab.formats.text import Refused
 from blocklab.model.watched import Values, Watched
 from blocklab.sizing.devices import SAR_B, SAR_D
-from blocklab.sizing.readers.base import Reading
+from blocklab.sizing.reading import Reading
 from blocklab.sizing.series import Columns, Series, Snapshot, Statistics, Trust, joined
 
 IOSTAT, DISKSTATS = "iostat", "diskstats"
@@ -39,7 +39,7 @@ def iostat(found: Found, reading: Reading) -> Statistics:
     remarks: list[str] = []
     series = []
     for table in _of_disks(found):
-        times = _times(found, table, reading, reading.order, remarks)
+        times = _times(found, table, reading, remarks)
         if table.untimed:
             remarks.append(
                 "how long its intervals are is not known: its rates count, its duration does not; use iostat -t"
@@ -69,7 +69,7 @@ def sar(found: Found, reading: Reading) -> Statistics:
     series: dict[tuple[str, str], list[Columns]] = {}
     lost = 0
     for table in tables:
-        times = _times(found, table, reading, order, remarks)
+        times = _times(found, table, reading, remarks, order)
         starts = np.array([np.nan if place is None else times[place] for place in table.before], dtype=float)
         seconds = np.where(times > starts, times - starts, np.nan)
         for watched in _disks(table):
@@ -87,7 +87,7 @@ def sar_files(found: Found, reading: Reading) -> Statistics:
     remarks: list[str] = []
     series: dict[tuple[str, str], list[Columns]] = {}
     for table in _of_disks(found):
-        ends = _times(found, table, reading, reading.order, remarks)
+        ends = _times(found, table, reading, remarks)
         if lost := int(np.isnan(ends).sum()):
             remarks.append(f"{lost} of its times are of no day that exists: what stands there is left out")
         lengths = np.array(table.seconds)
@@ -104,8 +104,7 @@ def diskstats(found: Found, reading: Reading) -> Statistics:
     times: list[float | None] = []
     said: list[str] = []
     if found.clock is not None:
-        where = str(found.path)
-        times, said = resolve(found.clock, where, zone=reading.zone, order=reading.order, anchors=())
+        times, said = reading.times(found.clock, found.path)
     snapshots = tuple(
         Snapshot(
             system="", device=dump.device, source=DISKSTATS, file=found.path, counters=dump.counters,
@@ -134,20 +133,21 @@ def _disks(table: Table) -> list[Watched]:
     return [watched for watched in table.watched if watched.layer != CPU]
 
 
-def _times(found: Found, table: Table, reading: Reading, order: str, remarks: list[str]) -> Values:
+def _times(found: Found, table: Table, reading: Reading, remarks: list[str], order: str = "") -> Values:
     """The ends of a table's reports, NaN for those that are not known."""
     assert table.clock is not None
-    times, said = resolve(table.clock, str(found.path), zone=reading.zone, order=order, anchors=())
+    times, said = reading.times(table.clock, found.path, order)
     remarks += said
     return np.array([np.nan if at is None else at for at in times], dtype=float)
 
 
 def _order(tables: Sequence[Table], reading: Reading) -> str:
-    """The order of day and month in which the dates of all outputs follow each other, where there is just one."""
+    """The order of day and month in which the dates of several outputs follow each other, where there is just one;
+    else empty."""
     known = [table.clock.day for table in tables if table.clock is not None and table.clock.day is not None]
     days = tuple(Stamp(day, 0.0, day[0] > 31) for day in known)
     if reading.order or len(set(days)) < 2:
-        return reading.order
+        return ""
     possible = readings(Clock(days), "", 1970)
     return next(iter(possible)) if len(possible) == 1 else ""
 
