@@ -100,6 +100,17 @@ def test_lines_of_another_program_are_left_out_and_counted(
     assert f"{count} lines that do not (the first is line 3) are left out" in found.remarks
 
 
+@pytest.mark.parametrize("name", ["import/sar.txt", "sizing/sar/sadf.json", "sizing/sar/sadf.csv"])
+def test_what_journalctl_puts_before_each_line_is_taken_off(name: str, tmp_path: Path) -> None:
+    """A time and a name with a number; a shorter or a longer part of it would do for the reader, too."""
+    text = (FOLDER / name).read_text()
+    plain = read(tmp_path / "plain", text)
+    lines = (f"Mar 01 10:00:{at % 60:02} db1 sadc[123]: {line}\n" for at, line in enumerate(text.splitlines()))
+    found = read(tmp_path / "journal", "".join(lines))
+    assert (found.kind, found.rows, found.bad) == (plain.kind, plain.rows, plain.bad)
+    assert times(found) == times(plain)
+
+
 def test_times_beside_lines_of_another_program_are_those_of_the_reports(tmp_path: Path) -> None:
     lines = [line for line in VMSTAT.splitlines() if line.strip()]
     mixed = "".join(

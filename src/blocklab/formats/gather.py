@@ -132,7 +132,8 @@ class Readers(msgspec.Struct, frozen=True):
         if look := like(start, self.looks):
             return look
         for before in prefix.prefixes(start):
-            if look := like(before.bare(start), self.looks):
+            named = before.timed or before.worded
+            if named and (look := like(before.bare(start), self.looks)):
                 return f"{look} (each of its lines begins with {before.shown})"
         return "not recognised"
 
@@ -147,15 +148,14 @@ def _prefix(start: str, kind: Kind) -> Prefix | None:
     if kind.reads == "lines":
         # Such a reader may see past a prefix, which it takes for a part of its rows: all of it is to be taken off.
         regular = prefix.regular(start)
-        if regular is not None and kind.fits(regular.bare(start)):
-            return regular
-        some = [
+        fitting = [regular] if regular is not None and kind.fits(regular.bare(start)) else []
+        fitting += [
             before
             for before in every
             if before.worded and kind.fits(before.bare(start)) and not kind.fits(before.others(start))
         ]
-        if some:
-            return max(some, key=lambda before: (before.timed, len(before.shown)))
+        if fitting:
+            return max(fitting, key=lambda before: (before.timed, before.count(start), len(before.shown)))
     if kind.fits(start):
         return None
     return next((before for before in every if kind.fits(before.bare(start))), None)

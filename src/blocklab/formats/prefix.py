@@ -66,6 +66,10 @@ class Prefix(msgspec.Struct, frozen=True):
         """The lines of a text that have it, without it."""
         return "\n".join(part[1] for line in text.split("\n") if (part := self.split(line)) is not None)
 
+    def count(self, text: str) -> int:
+        """How many lines of a text have it."""
+        return sum(self.split(line) is not None for line in text.split("\n"))
+
     def others(self, text: str) -> str:
         """The lines of a text that do not have it."""
         return "\n".join(line for line in text.split("\n") if self.split(line) is None)
