@@ -46,7 +46,7 @@ def of(folder: Path, text: str, first: str = "") -> tuple[Need, list[str]]:
 def imported(folder: Path, text: str, first: str = "") -> Found:
     path = folder / "x.txt"
     path.write_text(text)
-    return kinds.read(path, kinds.kind_of(path), first)
+    return kinds.READERS.read(path, kinds.READERS.kind_of(path), first)
 
 
 def case(name: str) -> Path:
@@ -94,7 +94,7 @@ def test_a_case_has_the_right_value(
 
 def test_the_sums_at_the_end_of_sar_are_no_damage() -> None:
     path = case("27-*/sar.txt")
-    assert kinds.read(path, kinds.kind_of(path)).bad == 0
+    assert kinds.READERS.read(path, kinds.READERS.kind_of(path)).bad == 0
 
 
 # -- a prefix of each line ---------------------------------------------------------------------------------------

@@ -49,8 +49,8 @@ def test_there_is_a_sample_of_every_kind() -> None:
 def test_every_kind_is_told_from_the_others(sample: Sample, tmp_path: Path) -> None:
     path = tmp_path / sample.name
     path.write_text(sample.text)
-    assert kinds.kind_of(path) == sample.kind
-    found = kinds.read(path, sample.kind)
+    assert kinds.READERS.kind_of(path) == sample.kind
+    found = kinds.READERS.read(path, sample.kind)
     assert found.kind == sample.kind and found.rows and not found.bad
 
 
@@ -80,7 +80,7 @@ def test_damage_never_ends_in_anything_but_a_reason(data: st.DataObject) -> None
         path = Path(folder) / sample.name
         path.write_text(text)
         try:
-            found = kinds.read(path, sample.kind)
+            found = kinds.READERS.read(path, sample.kind)
         except Refused as reason:
             assert str(reason)
         else:
@@ -125,7 +125,7 @@ def test_no_value_of_2000_damaged_files_is_of_a_damaged_row(tmp_path: Path) -> N
 def read(folder: Path, sample: Sample, text: str) -> Found:
     path = folder / sample.name
     path.write_text(text)
-    return kinds.read(path, sample.kind)
+    return kinds.READERS.read(path, sample.kind)
 
 
 def values(found: Found) -> Values:
@@ -209,4 +209,4 @@ def test_what_may_be_several_kinds_is_asked_for(kind: str, tmp_path: Path) -> No
     path = tmp_path / "x.txt"
     path.write_text(SAMPLES[1].text + next(each.text for each in SAMPLES if each.kind == "vmstat"))
     with pytest.raises(StudyError, match="it may be"):
-        kinds.kind_of(path)
+        kinds.READERS.kind_of(path)

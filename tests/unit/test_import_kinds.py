@@ -40,7 +40,7 @@ def read(folder: Path, text: str | bytes, name: str = "x.txt", kind: str = "") -
     """The file as what it says that it is."""
     path = folder / name
     path.write_bytes(text if isinstance(text, bytes) else text.encode())
-    return kinds.read(path, kind or kinds.kind_of(path))
+    return kinds.READERS.read(path, kind or kinds.READERS.kind_of(path))
 
 
 def values(found: Found, metric: str) -> list[float]:
@@ -518,9 +518,9 @@ def test_a_fio_log_of_another_name_may_be_anything(tmp_path: Path) -> None:
     path = tmp_path / "mine.log"
     path.write_bytes((FOLDER / "fio/0_lat.log").read_bytes())
     with pytest.raises(StudyError, match="may be fio-lat, fio-clat") as caught:
-        kinds.kind_of(path)
+        kinds.READERS.kind_of(path)
     assert caught.value.hint == f"say which: --as fio-lat={path}"
-    assert kinds.read(path, "fio-lat").kind == "fio-lat"
+    assert kinds.READERS.read(path, "fio-lat").kind == "fio-lat"
 
 
 def test_a_fio_log_with_each_io(tmp_path: Path) -> None:
@@ -732,7 +732,7 @@ def test_what_is_no_log_is_refused_with_the_reason(tmp_path: Path, data: bytes, 
     path = tmp_path / "x_lat.log"
     path.write_bytes(data)
     with pytest.raises(Refused, match=why):
-        kinds.kind_of(path)
+        kinds.READERS.kind_of(path)
 
 
 def test_a_file_that_cannot_be_read_is_refused_with_the_reason() -> None:

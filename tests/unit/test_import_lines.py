@@ -42,7 +42,7 @@ def put(text: str, prefix: Callable[[int], str]) -> str:
 
 def of_text(folder: Path, text: str, name: str = "x.txt") -> Found:
     (folder / name).write_text(text)
-    return kinds.read(folder / name, kinds.kind_of(folder / name))
+    return kinds.READERS.read(folder / name, kinds.READERS.kind_of(folder / name))
 
 
 def imported(folder: Path, text: str, name: str = "x.txt") -> Imported:

@@ -17,13 +17,13 @@ KIB = 1024.0
 
 def read(name: str) -> Found:
     path = GOLDEN / name
-    return kinds.read(path, kinds.kind_of(path))
+    return kinds.READERS.read(path, kinds.READERS.kind_of(path))
 
 
 def of_text(folder: Path, text: str) -> Found:
     path = folder / "x.txt"
     path.write_text(text)
-    return kinds.read(path, kinds.kind_of(path))
+    return kinds.READERS.read(path, kinds.READERS.kind_of(path))
 
 
 def series(found: Found, metric: str, layer: str = "") -> list[float]:
@@ -87,7 +87,7 @@ def test_two_outputs_of_sar_in_one_file_are_left_out(tmp_path: Path) -> None:
 def test_sar_without_what_is_read_says_how_to_print_it() -> None:
     path = GOLDEN / "iostat-h.txt"
     with pytest.raises(Refused, match="-h rounds for humans: print it without"):
-        kinds.read(path, kinds.kind_of(path))
+        kinds.READERS.read(path, kinds.READERS.kind_of(path))
 
 
 def test_sadf_is_what_sar_is() -> None:

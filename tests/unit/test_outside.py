@@ -53,7 +53,7 @@ def test_only_regular_files_are_read_and_nothing_waits(odd: dict[str, Path]) -> 
 
 
 READERS: dict[str, tuple[Callable[[Path], object], type[Exception]]] = {
-    "study": (read, StudyError), "hosts file": (hosts.load, StudyError), "log": (kinds.kind_of, Refused),
+    "study": (read, StudyError), "hosts file": (hosts.load, StudyError), "log": (kinds.READERS.kind_of, Refused),
     "content of a log": (digest, Refused), "study.json": (lambda path: StudyFolder(path).manifest(), StoreError),
     "samples": (samples, StoreError),
 }  # fmt: skip
@@ -157,7 +157,7 @@ def test_deep_json_is_one_error_wherever_it_is(tmp_path: Path) -> None:
     log = tmp_path / "iostat.json"
     log.write_text('{"sysstat": {"hosts": [{"nodename": "a", "statistics": [' + '{"timestamp": ' + "[" * 100_000)
     with pytest.raises(Refused):
-        kinds.read(log, kinds.kind_of(log))
+        kinds.READERS.read(log, kinds.READERS.kind_of(log))
 
 
 def with_job_file(small: dict[str, Any], name: str, folder: Path) -> Path:

@@ -138,7 +138,7 @@ def test_no_log_takes_longer_than_it_is_long(sample: Any, tmp_path: Path) -> Non
     """To see what it is, and to read it as what it is."""
     path = tmp_path / sample.name
     text = "\n".join(sample.text.split("\n")[:25]) + "\n"
-    for get in (kinds.kind_of, lambda path: kinds.read(path, sample.kind)):
+    for get in (kinds.READERS.kind_of, lambda path: kinds.READERS.read(path, sample.kind)):
         call = takes(path, get)
         for short, long in zip(cases(text, 1250), cases(text, 5000), strict=True):
             assert not grows(call, short, long), long[:200]
@@ -157,4 +157,4 @@ def test_20000_blank_lines_are_soon_read(tmp_path: Path) -> None:
     """13 s once."""
     path = tmp_path / "blank"
     path.write_text("\n" * 20_000 + "nothing that is known\n")
-    assert costs(takes(path, kinds.kind_of), path.read_text()) < 1
+    assert costs(takes(path, kinds.READERS.kind_of), path.read_text()) < 1

@@ -38,11 +38,17 @@ def _content(file: File) -> Hashable:
     return file.sha256
 
 
+def _any(found: Found) -> None:
+    """Nothing is refused."""
+
+
 class Readers(msgspec.Struct, frozen=True):
-    """The ``kinds`` of files that somebody takes, by name, and what others look like."""
+    """The ``kinds`` of files that somebody takes, by name, and what others look like. ``check`` refuses what they
+    may hold and that somebody does not take."""
 
     kinds: Mapping[str, Kind]
     looks: Sequence[Look]
+    check: Callable[[Found], None] = _any
 
     def gather(
         self,
@@ -86,20 +92,25 @@ class Readers(msgspec.Struct, frozen=True):
     def read(self, path: Path, kind: str, first_report: str = "") -> Found:
         """The file as what it was taken for; ``first_report``: what that of iostat and vmstat covers. Raises
         ``Refused``."""
-        start, known = head(path), self.kinds[kind]
         with with_numbers():
-            if known.reads == "blocks":
-                return known.read(Text(path, ()))
-            text = streamed(path) if known.reads == "lines" else whole(path)
-            text = _behind_prefix(text, _prefix(start, known), known)
-            text = msgspec.structs.replace(text, first_report=first_report)
-            if known.reads == "whole":
-                text = text.stripped().completed()
-            found = known.read(text)
-            told = [*text.others.remarks(), *contradictions(found, text)]
-            found = anchored(found, text) if text.times else found
-            told += [found.undated] if found.undated else []
-            return msgspec.structs.replace(found, remarks=(*found.remarks, *told))
+            found = self._read(path, self.kinds[kind], first_report)
+        self.check(found)
+        return found
+
+    def _read(self, path: Path, kind: Kind, first_report: str) -> Found:
+        start = head(path)
+        if kind.reads == "blocks":
+            return kind.read(Text(path, ()))
+        text = streamed(path) if kind.reads == "lines" else whole(path)
+        text = _behind_prefix(text, _prefix(start, kind), kind)
+        text = msgspec.structs.replace(text, first_report=first_report)
+        if kind.reads == "whole":
+            text = text.stripped().completed()
+        found = kind.read(text)
+        told = [*text.others.remarks(), *contradictions(found, text)]
+        found = anchored(found, text) if text.times else found
+        told += [found.undated] if found.undated else []
+        return msgspec.structs.replace(found, remarks=(*found.remarks, *told))
 
     def _fitting(self, start: str, name: str) -> list[str]:
         regular = prefix.regular(start)

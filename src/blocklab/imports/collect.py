@@ -115,7 +115,7 @@ def _matching(pattern: Path) -> list[Path]:
 def take(given: Sequence[Given], asked: Mapping[Path, str], first_report: str = "") -> None:
     """Each file read as what it is (``asked``: as what somebody said); ``first_report``: what that of iostat and
     vmstat covers. Raises ``StudyError`` for what is unclear."""
-    kinds.READERS.gather(given, asked, first_report=first_report, same=_same, take=_of_one_host)
+    kinds.READERS.gather(given, asked, first_report=first_report, same=_same)
 
 
 def _same(given: Given) -> Hashable:
@@ -123,11 +123,6 @@ def _same(given: Given) -> Hashable:
         return given.sha256
     # Two clones of a steady rate leave the same rows, and so do IOPS and KiB/s of blocks of 1 KiB.
     return given.sha256, given.folder, given.kind, log_file.log_number(given.path.name)
-
-
-def _of_one_host(given: Given) -> None:
-    if given.found is not None:
-        kinds.of_one_host(given.found)
 
 
 def date(given: Mapping[str, Sequence[Given]], *, zone: tzinfo, order: str) -> None:
