@@ -85,13 +85,17 @@ def _read(text: Text, kind: str, split: Split) -> Found:
     stamps: list[Stamp] = []
     bad: list[Bad] = []
     periods = tuple(_period(report, stamps, bad) for report in split(text))
-    reason = _no_report(text)
+    reason = "" if periods and all(_tells(each) for each in periods) else _no_report(text)
     if all(each.wrong for each in periods):
         raise Refused(reason or (periods[0].wrong if periods else "it holds no report"))
     return Found(
         kind=kind, path=text.path, rows=len(periods), bad=len(bad), bad_rows=tuple(bad[:MOST_BAD]),
         clock=Clock(tuple(stamps)), periods=periods, reason=reason,
     )  # fmt: skip
+
+
+def _tells(period: Period) -> bool:
+    return bool(period.sections and (period.sections["statistics"] or period.sections["io profile"]))
 
 
 def _no_report(text: Text) -> str:

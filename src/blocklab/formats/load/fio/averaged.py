@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from statistics import fmean, median, median_low
 
 from blocklab.errors import ParseError
@@ -24,16 +24,17 @@ def samples(kind: str, log: bytes, host: str, name: str, during: Phase | None) -
     """The samples of one log (``kind`` of ``LOGS``) of phase ``name``; raises ``ParseError``."""
     metric, divisor, unit = SERIES[kind]
     # Of a job that is over within two seconds each clone has one row: nothing goes back, but all are at one time.
-    for direction, time, value in series([log], mean=kind == "lat", apart=_JITTER, step=1000):
+    lines = log.decode(errors="replace").splitlines()
+    for direction, time, value in series([lines], mean=kind == "lat", apart=_JITTER, step=1000):
         # fio writes its last rate up to a second after the job's end, as if the job had run until then.
         if kind == "lat" or during is None or time <= during.end + _JITTER:
             yield Sample(f"{direction}.{metric}", value / divisor, unit, LAYER, host, name, time)
 
 
 def series(
-    logs: Sequence[bytes], *, mean: bool, apart: float = 0.0, step: int = 0
+    logs: Sequence[Iterable[str]], *, mean: bool, apart: float = 0.0, step: int = 0
 ) -> list[tuple[str, float, float]]:
-    """Direction, time (s since the epoch) and value of each second of the logs of one job.
+    """Direction, time (s since the epoch) and value of each second of the logs of one job, by their lines.
 
     The clones of the job (``numjobs``) stand in one log, one after the other, or have a log each. Another clone
     begins where the time of a row is not later than the one before by more than ``apart`` s. The rows of a clone
@@ -102,10 +103,10 @@ def _unbroken(rows: Sequence[tuple[int, int, int, int]], step: float) -> Iterato
         yield way, clone, stamp, value
 
 
-def _rows(log: bytes) -> Iterator[tuple[int, int, int]]:
+def _rows(log: Iterable[str]) -> Iterator[tuple[int, int, int]]:
     """Direction, time (ms) and value. Raises ``ParseError``."""
     # 1795232906580, 4003, 1, 0, 0                          time (ms), value, direction, block size, offset
-    for line in log.decode(errors="replace").splitlines():
+    for line in log:
         try:
             stamp, value, way = (int(part) for part in line.split(",")[:3])
         except ValueError as error:

@@ -111,9 +111,8 @@ def _averaged(paths: Sequence[Path], kind: str, phase: str) -> Found:
             bad.append(Bad(len(text.lines) + 1, text.cut, True))
     if not any(rows):
         raise Refused("looks like a log of fio, but has no complete row")
-    clones = ["\n".join(lines).encode() for lines in rows]
     try:
-        samples = tuple(_series(clones, kind, phase))
+        samples = tuple(_series(rows, kind, phase))
     except ParseError as error:
         raise refusal(error) from error
     return Found(
@@ -122,7 +121,7 @@ def _averaged(paths: Sequence[Path], kind: str, phase: str) -> Found:
     )  # fmt: skip
 
 
-def _series(clones: Sequence[bytes], kind: str, phase: str) -> Iterator[Sample]:
+def _series(clones: Sequence[Sequence[str]], kind: str, phase: str) -> Iterator[Sample]:
     """The time series, and of a rate the mean; that of a latency only ``weighted`` tells."""
     of = "lat" if kind in ("clat", "slat") else kind
     metric, divisor, unit = averaged.SERIES[of]
