@@ -51,8 +51,7 @@ def write_pgbench(path: Path, count: int) -> None:
 
 def ours(kind: str, path: str) -> Callable[[], int]:
     """What is measured; it returns the number of rows."""
-    logs = importlib.import_module("blocklab.workloads.logs")
-    read = {"fio": logs.fio_log, "pgbench": logs.pgbench_log}[kind]
+    read = getattr(importlib.import_module(f"blocklab.formats.{kind}.single"), f"{kind}_log")
     return lambda: sum(latency.count for latency in read([path]).latency.values())
 
 

@@ -15,11 +15,11 @@ from typing import Any
 import msgspec
 
 from bench.common import PLAIN, show, study
+from blocklab.formats.load.fio.report import distribution
 from blocklab.model.host import must
 from blocklab.model.quantiles import Table, at, distance, share
 from blocklab.runner.run import standing
 from blocklab.sites.uml.site import UmlLab, UmlSite
-from blocklab.workloads.fio_output import distribution
 
 LATENCIES_US = (250, 450, 1000, 5000)
 TABLE = ((0.5, 0.5e-3), (0.99, 3e-3), (0.999, 12e-3))

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import UTC
+from functools import partial
 from pathlib import Path
 
+import numpy as np
+
 from blocklab import imports
-from blocklab.imports import Imported, ImportFile, Options
-from blocklab.imports.found import Found, in_columns
+from blocklab.formats.clock import Clock, resolve
+from blocklab.formats.found import Found
+from blocklab.imports import Imported, ImportFile, Options, collect
 from blocklab.model.sample import Sample
 from blocklab.model.watched import Watched
 from blocklab.store.folder import StudyFolder
@@ -32,6 +37,22 @@ def samples(found: Found) -> list[Sample]:
     return [*found.samples, *points(found.watched)]
 
 
+def clock_of(found: Found) -> Clock:
+    """The times of a file as they stand in it, of the first table where it has tables."""
+    known = found.tables[0].clock if found.tables else found.clock
+    assert known is not None
+    return known
+
+
+def times(found: Found) -> list[float]:
+    """The times in a file, each once, in seconds since the epoch: of all reports of what watched a host, or of
+    what a workload's log has."""
+    known, *_ = collect.dated(found, partial(resolve, where="x", zone=UTC, order="", anchors=()))
+    own = {sample.time for sample in known.samples if sample.time is not None}
+    own |= {at for phase in known.phases for at in (phase.start, phase.end)}
+    return sorted(own | {at for series in known.watched for at in series.times.tolist()})
+
+
 def points(watched: Sequence[Watched]) -> list[Sample]:
     """A sample for each point of series, by time."""
     every = [
@@ -45,4 +66,19 @@ def points(watched: Sequence[Watched]) -> list[Sample]:
 
 def watched(every: Sequence[Sample]) -> tuple[Watched, ...]:
     """Samples as what watched a workload has them."""
-    return in_columns(Found(kind="x", path=Path("x"), rows=1, samples=tuple(every))).watched
+    series: dict[tuple[str, str], dict[str, tuple[str, dict[float, float]]]] = {}
+    for sample in every:
+        if sample.time is not None:
+            metrics = series.setdefault((sample.host, sample.layer), {})
+            metrics.setdefault(sample.metric, (sample.unit, {}))[1].setdefault(sample.time, sample.value)
+    return tuple(_columns(layer, host, metrics) for (host, layer), metrics in series.items())
+
+
+def _columns(layer: str, host: str, metrics: Mapping[str, tuple[str, Mapping[float, float]]]) -> Watched:
+    times = sorted({time for _, points in metrics.values() for time in points})
+    values = {
+        metric: np.array([points.get(time, np.nan) for time in times], dtype=float)
+        for metric, (_, points) in metrics.items()
+    }
+    units = {metric: unit for metric, (unit, _) in metrics.items()}
+    return Watched(layer, host, np.array(times, dtype=float), values, units)

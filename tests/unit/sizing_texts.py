@@ -6,7 +6,36 @@ from pathlib import Path
 
 from hypothesis import strategies as st
 
-from blocklab.imports.text import Text
+from blocklab.formats.found import Found
+from blocklab.formats.kinds import KINDS
+from blocklab.formats.text import Bad, Text
+from blocklab.sizing.kinds import MODELS
+from blocklab.sizing.reading import Reading
+from blocklab.sizing.series import Series, Snapshot
+
+
+class Taken:
+    """A file's table, and what sizing makes of it."""
+
+    def __init__(self, kind: str, text: Text, reading: Reading | None = None) -> None:
+        self.found: Found = KINDS[kind].read(text)
+        self.statistics = MODELS[kind](self.found, reading or Reading())
+
+    @property
+    def series(self) -> tuple[Series, ...]:
+        return self.statistics.series
+
+    @property
+    def snapshots(self) -> tuple[Snapshot, ...]:
+        return self.statistics.snapshots
+
+    @property
+    def bad(self) -> tuple[Bad, ...]:
+        return self.found.bad_rows
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        return (*self.found.remarks, *self.statistics.remarks)
 
 
 def text_of(path: Path) -> Text:

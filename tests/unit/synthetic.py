@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from blocklab.formats.load.fio.options import size as size_of
 from blocklab.model.plan import Knob
 from blocklab.model.sample import Parsed, Phase, Sample, Transaction
 from blocklab.model.stack_map import Level, StackMap, Took, Tuned
@@ -20,7 +21,6 @@ from blocklab.study.grid import cells
 from blocklab.study.read import build
 from blocklab.study.types import Cell, Study
 from blocklab.workloads import Fio
-from blocklab.workloads.fio_jobs import size as size_of
 
 EPOCH = 1_795_232_000.0
 # What the mirror adds to a write, and what each stack keeps of the local transactions.

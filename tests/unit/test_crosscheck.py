@@ -39,7 +39,7 @@ def moved(name: str, hosts: Sequence[str] = ("a1", "a2")) -> dict[str, Counters]
 
 
 def fio(read: tuple[int, int] = (0, 0), write: tuple[int, int] = (0, 0), syncs: int = 0) -> list[Sample]:
-    """(bytes, I/Os) of each direction, as ``fio_output.values`` gives them for one job."""
+    """(bytes, I/Os) of each direction, as ``formats.fio.report.values`` gives them for one job."""
     rows = {"read.bytes": read[0], "read.ios": read[1], "write.bytes": write[0], "write.ios": write[1]}
     rows["sync.ios"] = syncs
     units = {"bytes": "B", "ios": "1"}

@@ -8,16 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from blocklab.imports import Options, identity, kinds, minimal, take
-from blocklab.imports.clock import stamp
-from blocklab.imports.device_names import named
-from blocklab.imports.found import Found
-from blocklab.imports.text import Refused
+from blocklab.formats.clock import stamp
+from blocklab.formats.found import Found
+from blocklab.formats.host import identity
+from blocklab.formats.host.device_names import named
+from blocklab.formats.text import Refused
+from blocklab.imports import Options, kinds, minimal, take
 from blocklab.report.imported import span
 from blocklab.sizing.gather import Asked, gather
 from blocklab.sizing.need import Need, need
 from blocklab.sizing.need import Options as NeedOptions
-from blocklab.sizing.readers.base import Reading
+from blocklab.sizing.reading import Reading
 from blocklab.store.folder import StudyFolder
 
 CASES = Path(__file__).parents[2].parent / "shared" / "data" / "cases"
@@ -45,7 +46,7 @@ def of(folder: Path, text: str, first: str = "") -> tuple[Need, list[str]]:
 def imported(folder: Path, text: str, first: str = "") -> Found:
     path = folder / "x.txt"
     path.write_text(text)
-    return kinds.read(path, kinds.kind_of(path), first)
+    return kinds.READERS.read(path, kinds.READERS.kind_of(path), first)
 
 
 def case(name: str) -> Path:
@@ -93,7 +94,7 @@ def test_a_case_has_the_right_value(
 
 def test_the_sums_at_the_end_of_sar_are_no_damage() -> None:
     path = case("27-*/sar.txt")
-    assert kinds.read(path, kinds.kind_of(path)).bad == 0
+    assert kinds.READERS.read(path, kinds.READERS.kind_of(path)).bad == 0
 
 
 # -- a prefix of each line ---------------------------------------------------------------------------------------
@@ -235,7 +236,7 @@ def test_partitions_are_told_from_disks_by_name() -> None:
 @pytest.mark.parametrize(("first", "rows"), [("", 3), ("boot", 3), ("interval", 4)])
 def test_the_user_says_what_the_first_report_is(tmp_path: Path, first: str, rows: int) -> None:
     found = imported(tmp_path, LINUX + reports(4), first)
-    assert found.rows == rows and not found.since_boot
+    assert found.rows == rows and not found.tables[0].since_boot
     assert first or any("--first-report interval" in each for each in found.remarks)
 
 

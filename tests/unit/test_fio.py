@@ -12,10 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from blocklab.errors import ParseError
+from blocklab.formats.load.fio import averaged, report
 from blocklab.model.plan import Port, Put, Run
 from blocklab.model.sample import Parsed, Phase, Sample
 from blocklab.model.units import dec_hook
-from blocklab.workloads import AnyWorkload, Fio, fio_jobs, fio_output
+from blocklab.workloads import AnyWorkload, Fio, fio_jobs
 from tests.unit.asked import tables
 from tests.unit.golden import Golden, read
 
@@ -44,6 +45,10 @@ USER = (
     "group_reporting=0\npercentile_list=10:20\n\n[reader]\nrw=randread\n[writer]\nrw=randwrite\nnumjobs=2\n"
     "write_bw_log=mine\n"
 )
+
+
+def lines(*logs: bytes) -> list[list[str]]:
+    return [log.decode().splitlines() for log in logs]
 
 
 def workload(**changes: Any) -> Fio:
@@ -557,7 +562,7 @@ def states(*points: tuple[int, int]) -> bytes:
     ],
 )
 def test_each_figure_of_a_long_run_is_of_a_second(points: list[tuple[int, int]], rates: list[float]) -> None:
-    assert fio_output.so_far(states(*points)) == {"write.iops": pytest.approx(rates, rel=0.01)}
+    assert report.so_far(states(*points)) == {"write.iops": pytest.approx(rates, rel=0.01)}
 
 
 def test_without_logs_or_start() -> None:
@@ -622,9 +627,9 @@ def test_bad_log(log: bytes) -> None:
 
 def test_a_second_without_all_clones_is_left_out_of_a_sum() -> None:
     log = b"1000, 10, 1, 0, 0\n2000, 20, 1, 0, 0\n1001, 30, 1, 0, 0\n"
-    assert fio_output.series([log], mean=False) == [("write", 1.0, 40)]
-    assert fio_output.series([log], mean=True) == [("write", 1.0, 20), ("write", 2.0, 20)]
-    assert fio_output.series([b""], mean=False) == []
+    assert averaged.series(lines(log), mean=False) == [("write", 1.0, 40)]
+    assert averaged.series(lines(log), mean=True) == [("write", 1.0, 20), ("write", 2.0, 20)]
+    assert averaged.series(lines(b""), mean=False) == []
 
 
 def rows(every: int, values: list[int], off: int = 0) -> bytes:
@@ -635,15 +640,15 @@ def rows(every: int, values: list[int], off: int = 0) -> bytes:
 @pytest.mark.parametrize("every", [100, 250, 500])
 def test_the_rows_of_a_second_are_averaged(every: int) -> None:
     log = rows(every, [100, 300] * (2000 // every))
-    assert fio_output.series([log], mean=False) == [("write", n, 200) for n in (1.0, 2.0, 3.0, 4.0)]
+    assert averaged.series(lines(log), mean=False) == [("write", n, 200) for n in (1.0, 2.0, 3.0, 4.0)]
 
 
 def test_clones_are_added_up_also_where_they_have_several_rows_a_second() -> None:
     clones = [rows(500, [100, 300] * 2), rows(500, [10, 30] * 2, off=-3)]
     for logs in (clones, [b"".join(clones)]):
-        found = fio_output.series(logs, mean=False)
+        found = averaged.series(lines(*logs), mean=False)
         assert [(round(time, 6), value) for _, time, value in found] == [(0.997, 220), (1.997, 220)]
-    assert [value for _, _, value in fio_output.series(clones, mean=True)] == [110, 110]
+    assert [value for _, _, value in averaged.series(lines(*clones), mean=True)] == [110, 110]
 
 
 def test_a_course_of_two_uneven_seconds_stays_within_them() -> None:
@@ -652,17 +657,17 @@ def test_a_course_of_two_uneven_seconds_stays_within_them() -> None:
     for first, second in ((1300, 2001), (1600, 2000), (1800, 2000)):
         log = f"{first}, 10, 1, 0, 0\n{second}, 30, 1, 0, 0\n".encode()
         for kind in ("iops", "lat"):
-            times = [sample.time or 0.0 for sample in fio_output.series_samples(kind, log, "db1", "a", during)]
+            times = [sample.time or 0.0 for sample in averaged.samples(kind, log, "db1", "a", during)]
             assert times and max(times) <= 2.5, (kind, log)
 
 
 def test_clones_with_one_row_each_are_added_up() -> None:
     during = Phase("a", 0.0, 1.0)
-    found = list(fio_output.series_samples("iops", b"1000, 10, 1, 0, 0\n1002, 30, 1, 0, 0\n", "db1", "a", during))
+    found = list(averaged.samples("iops", b"1000, 10, 1, 0, 0\n1002, 30, 1, 0, 0\n", "db1", "a", during))
     assert [sample.value for sample in found] == [40.0]
     # Of logs of their own nothing has to be guessed.
     apart = [b"1000, 10, 1, 0, 0\n", b"1030, 30, 1, 0, 0\n"]
-    assert fio_output.series(apart, mean=False) == [("write", 1.0, 40)]
+    assert averaged.series(lines(*apart), mean=False) == [("write", 1.0, 40)]
 
 
 def log(*stamps: int, value: int = 100) -> bytes:
@@ -674,39 +679,44 @@ def test_a_second_without_any_io_is_none_and_not_missing() -> None:
     """fio writes no row for it (stat.c: "No entries for interval"), also where it wakes up some ms late."""
     for late in (0, 3):
         stamps = [at * (1000 + late) for at in (1, 2, 3, 7, 8)]
-        found = fio_output.series([log(*stamps)], mean=False)
+        found = averaged.series(lines(log(*stamps)), mean=False)
         assert [value for _, _, value in found] == [100, 100, 100, 0, 0, 0, 100, 100]
         assert [time for _, time, _ in found] == pytest.approx([1 + late / 1000 + at for at in range(8)])
     # A latency of no I/O is not 0.
-    assert len(fio_output.series([log(1000, 2000, 5000)], mean=True)) == 3
+    assert len(averaged.series(lines(log(1000, 2000, 5000)), mean=True)) == 3
     # Rows of each half of a second, of ten seconds.
-    halves = fio_output.series([log(*range(500, 3001, 500), *range(5500, 7001, 500))], mean=False)
+    halves = averaged.series(lines(log(*range(500, 3001, 500), *range(5500, 7001, 500))), mean=False)
     assert [value for _, _, value in halves] == [100, 100, 100, 0, 0, 100, 100]
-    tens = fio_output.series([log(10_000, 20_000, 40_000, 50_000)], mean=False)
+    tens = averaged.series(lines(log(10_000, 20_000, 40_000, 50_000)), mean=False)
     assert [value for _, _, value in tens] == [100, 100, 0, 100, 100]
 
 
 def test_a_second_in_which_one_clone_did_nothing_is_the_others() -> None:
     clones = log(1000, 2000, 3000, 4000) + log(1001, 4001, value=10)
     for logs in ([clones], [log(1000, 2000, 3000, 4000), log(1001, 4001, value=10)]):
-        assert [value for _, _, value in fio_output.series(logs, mean=False, step=1000)] == [110, 100, 100, 110]
+        assert [value for _, _, value in averaged.series(lines(*logs), mean=False, step=1000)] == [
+            110,
+            100,
+            100,
+            110,
+        ]
 
 
 def test_a_row_of_an_fio_that_was_held_up_is_of_all_the_time_before_it() -> None:
-    found = fio_output.series([log(1000, 2000) + log(4600, value=20) + log(5600, 6600)], mean=False)
+    found = averaged.series(lines(log(1000, 2000) + log(4600, value=20) + log(5600, 6600)), mean=False)
     assert [value for _, _, value in found] == [100, 100, 20, 20, 20, 100, 100]
 
 
 def test_our_own_course_has_the_seconds_of_a_stall() -> None:
     during = Phase("a", 0.0, 6.0)
-    found = list(fio_output.series_samples("iops", log(1000, 2000, 5000, 6000), "db1", "a", during))
+    found = list(averaged.samples("iops", log(1000, 2000, 5000, 6000), "db1", "a", during))
     assert [sample.value for sample in found] == [100, 100, 0, 0, 100, 100]
-    assert len(list(fio_output.series_samples("lat", log(1000, 2000, 5000, 6000), "db1", "a", during))) == 4
+    assert len(list(averaged.samples("lat", log(1000, 2000, 5000, 6000), "db1", "a", during))) == 4
 
 
 def test_times_that_jump_by_more_than_a_day_are_damage() -> None:
     with pytest.raises(ParseError, match=r"jump by 200,000 s: a damaged row, or two runs"):
-        fio_output.series([log(1000, 2000, 200_002_000)], mean=False)
+        averaged.series(lines(log(1000, 2000, 200_002_000)), mean=False)
 
 
 @pytest.mark.parametrize(
@@ -718,13 +728,13 @@ def test_times_that_jump_by_more_than_a_day_are_damage() -> None:
 )
 def test_another_form_of_fios_json_is_named_with_the_cure(text: str, why: str) -> None:
     with pytest.raises(ParseError) as caught:
-        fio_output.decode({"stdout": text.encode()})
+        report.decode(text)
     assert why in caught.value.hint
 
 
 def test_each_direction_has_its_own_clones() -> None:
     log = b"1000, 10, 1, 0, 0\n2000, 10, 1, 0, 0\n1000, 20, 1, 0, 0\n1000, 5, 0, 0, 0\n2000, 7, 0, 0, 0\n"
-    assert fio_output.series([log], mean=False) == [("read", 1.0, 5), ("read", 2.0, 7), ("write", 1.0, 30)]
+    assert averaged.series(lines(log), mean=False) == [("read", 1.0, 5), ("read", 2.0, 7), ("write", 1.0, 30)]
 
 
 @given(st.binary())

@@ -14,9 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from blocklab.errors import StudyError
-from blocklab.imports import fio, kinds
-from blocklab.imports.found import Found
-from blocklab.imports.text import Refused
+from blocklab.formats.found import Found
+from blocklab.formats.load.fio import log_file
+from blocklab.formats.text import Refused
+from blocklab.imports import kinds
 from tests.unit.import_checks import samples
 from tests.unit.import_kinds import Sample, every_kind
 
@@ -24,7 +25,7 @@ SAMPLES = every_kind()
 # Their values are counts, means and percentiles over many rows: without some of these they are others. A summary's
 # values, and each row's own, are always those of the whole file.
 OVER_ROWS = {
-    *(f"fio-{kind}" for kind in fio.KINDS), "pgbench-log", "pgbench-aggregate", "pgbench-progress", "go-tpc",
+    *(f"fio-{kind}" for kind in log_file.KINDS), "pgbench-log", "pgbench-aggregate", "pgbench-progress", "go-tpc",
     "jdbcrunner", "fio-text",
 }  # fmt: skip
 WIDE = str.maketrans("0123456789", "０１２３４５６７８９")
@@ -32,10 +33,10 @@ WIDE = str.maketrans("0123456789", "０１２３４５６７８９")
 FIXED = {"iostat", "sar", "dstat", "vmstat"}
 # Rows of one tool among those of another run of it are rows.
 ALIKE = (
-    {"iostat", "iostat-json"}, {"sar", "sadf-json", "sadf-csv"}, {f"fio-{kind}" for kind in fio.KINDS}, {"vmstat"},
-    {"dstat", "dstat-csv"}, {"pgbench", "pgbench-log", "pgbench-progress"}, {"hammerdb-counter"}, {"hammerdb"},
-    {"hammerdb-profile"}, {"pgbench-aggregate"}, {"go-tpc"}, {"sysbench"}, {"jdbcrunner"}, {"fio-json"},
-    {"fio-text"},
+    {"iostat", "iostat-json"}, {"sar", "sadf-json", "sadf-csv"}, {f"fio-{kind}" for kind in log_file.KINDS},
+    {"vmstat"}, {"dstat", "dstat-csv"}, {"pgbench", "pgbench-log", "pgbench-progress"}, {"hammerdb-counter"},
+    {"hammerdb"}, {"hammerdb-profile"}, {"pgbench-aggregate"}, {"go-tpc"}, {"sysbench"}, {"jdbcrunner"},
+    {"fio-json"}, {"fio-text"},
 )  # fmt: skip
 Values = dict[str, set[float]]
 
@@ -48,8 +49,8 @@ def test_there_is_a_sample_of_every_kind() -> None:
 def test_every_kind_is_told_from_the_others(sample: Sample, tmp_path: Path) -> None:
     path = tmp_path / sample.name
     path.write_text(sample.text)
-    assert kinds.kind_of(path) == sample.kind
-    found = kinds.read(path, sample.kind)
+    assert kinds.READERS.kind_of(path) == sample.kind
+    found = kinds.READERS.read(path, sample.kind)
     assert found.kind == sample.kind and found.rows and not found.bad
 
 
@@ -79,7 +80,7 @@ def test_damage_never_ends_in_anything_but_a_reason(data: st.DataObject) -> None
         path = Path(folder) / sample.name
         path.write_text(text)
         try:
-            found = kinds.read(path, sample.kind)
+            found = kinds.READERS.read(path, sample.kind)
         except Refused as reason:
             assert str(reason)
         else:
@@ -124,7 +125,7 @@ def test_no_value_of_2000_damaged_files_is_of_a_damaged_row(tmp_path: Path) -> N
 def read(folder: Path, sample: Sample, text: str) -> Found:
     path = folder / sample.name
     path.write_text(text)
-    return kinds.read(path, sample.kind)
+    return kinds.READERS.read(path, sample.kind)
 
 
 def values(found: Found) -> Values:
@@ -208,4 +209,4 @@ def test_what_may_be_several_kinds_is_asked_for(kind: str, tmp_path: Path) -> No
     path = tmp_path / "x.txt"
     path.write_text(SAMPLES[1].text + next(each.text for each in SAMPLES if each.kind == "vmstat"))
     with pytest.raises(StudyError, match="it may be"):
-        kinds.kind_of(path)
+        kinds.READERS.kind_of(path)

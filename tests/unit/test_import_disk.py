@@ -13,8 +13,8 @@ from typer.testing import CliRunner
 
 from blocklab.cli.main import app
 from blocklab.errors import StudyError
+from blocklab.formats.text import Refused
 from blocklab.imports.disk import disk, yaml
-from blocklab.imports.text import Refused
 from blocklab.layers import Volume
 from blocklab.study.read import build
 from tests.unit.golden import FOLDER

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from blocklab.formats.found import Found
+from blocklab.formats.text import Refused
 from blocklab.imports import kinds
-from blocklab.imports.found import Found
-from blocklab.imports.text import Refused
 from tests.unit.golden import FOLDER
 
 TEXTS = FOLDER / "import/fio"
@@ -21,8 +21,8 @@ WHOLE = 1e-6
 def read(folder: Path, text: str) -> Found:
     path = folder / "x.txt"
     path.write_text(text)
-    assert kinds.kind_of(path) == "fio-text"
-    return kinds.read(path, "fio-text")
+    assert kinds.READERS.kind_of(path) == "fio-text"
+    return kinds.READERS.read(path, "fio-text")
 
 
 def values(found: Found) -> dict[tuple[str, str], float]:
@@ -30,8 +30,8 @@ def values(found: Found) -> dict[tuple[str, str], float]:
 
 
 def test_text_and_json_of_one_run_say_the_same() -> None:
-    text = kinds.read(TEXTS / "3.39.txt", "fio-text")
-    both = kinds.read(TEXTS / "3.39.json", "fio-json")
+    text = kinds.READERS.read(TEXTS / "3.39.txt", "fio-text")
+    both = kinds.READERS.read(TEXTS / "3.39.json", "fio-json")
     mine, theirs = values(text), values(both)
     # The text counts no fdatasync.
     assert theirs.keys() - mine.keys() == {("mixed", "sync.ios")} and mine.keys() <= theirs.keys()

@@ -14,12 +14,12 @@ from typing import Any
 import pytest
 
 from blocklab.errors import StudyError
+from blocklab.formats.clock import resolve
+from blocklab.formats.found import Found
+from blocklab.formats.text import Refused, digest
 from blocklab.imports import kinds
-from blocklab.imports.clock import resolve
-from blocklab.imports.found import Found
-from blocklab.imports.text import Refused, digest
 from tests.unit.golden import FOLDER
-from tests.unit.import_checks import samples
+from tests.unit.import_checks import clock_of, samples
 from tests.unit.import_samples import BANNER, DSTAT, JDBC_TPCC, NEW, NEW_ROW, SUMMARY, unstamped
 
 # -- iostat: the header of each sysstat, the numbers made up -----------------------------------------------------
@@ -40,7 +40,7 @@ def read(folder: Path, text: str | bytes, name: str = "x.txt", kind: str = "") -
     """The file as what it says that it is."""
     path = folder / name
     path.write_bytes(text if isinstance(text, bytes) else text.encode())
-    return kinds.read(path, kind or kinds.kind_of(path))
+    return kinds.READERS.read(path, kind or kinds.READERS.kind_of(path))
 
 
 def values(found: Found, metric: str) -> list[float]:
@@ -63,9 +63,9 @@ def test_iostat_with_times_of_twelve_hours_and_megabytes(tmp_path: Path) -> None
     row = "sda    0.00  2.00  0.00 7135.00   0.00  27.88   8.00   0.80   0.11   0.00   0.11  0.11  79.60\n"
     report = f"{CPU}{MIDDLE}{row}\n"
     found = read(tmp_path, f"{BANNER}05/31/2018 11:59:59 PM\n{report}06/01/2018 12:00:00 AM\n{report}")
-    assert found.rows == 1 and found.clock is not None
+    assert found.rows == 1
     assert values(found, "write.bandwidth") == [27.88 * 1024**2]
-    last = found.clock.stamps[-1]
+    last = clock_of(found).stamps[-1]
     assert (last.numbers, last.seconds) == ((6, 1, 2018), 0.0)
 
 
@@ -98,8 +98,8 @@ def test_iostat_of_other_languages_and_ages_has_its_times(tmp_path: Path, said: 
     banner = BANNER.replace("08/11/2020", "2023年11月20日" if "年" in said else "11/20/2023")
     reports = "".join(f"{said.format(at)}\n{CPU}{NEW}{NEW_ROW}\n" for at in range(4))
     found = read(tmp_path, banner + reports)
-    assert found.bad == 0 and found.clock is not None and not any("1970" in remark for remark in found.remarks)
-    times, _ = resolve(found.clock, "x", zone=UTC, order="mdy" if "/" in said else "", anchors=())
+    assert found.bad == 0 and not any("1970" in remark for remark in found.remarks)
+    times, _ = resolve(clock_of(found), "x", zone=UTC, order="mdy" if "/" in said else "", anchors=())
     # The first report counts from the boot on.
     assert times[-3:] == [1700474401.0, 1700474402.0, 1700474403.0]
 
@@ -163,22 +163,22 @@ def test_iostat_json_of_ours_and_one_that_was_killed(tmp_path: Path) -> None:
     for name in ("stopped", "killed"):
         data = (FOLDER / f"iostat/{name}.json").read_bytes()
         found = read(tmp_path, data)
-        assert found.kind == "iostat-json" and found.rows and found.clock is not None
-        assert all(stamp.offset == 0 for stamp in found.clock.stamps)
+        assert found.kind == "iostat-json" and found.rows
+        assert all(stamp.offset == 0 for stamp in clock_of(found).stamps)
 
 
 def test_the_first_report_of_iostat_json_counts_from_the_boot_on(tmp_path: Path) -> None:
     data = (FOLDER / "iostat/stopped.json").read_text()
     found = read(tmp_path, data)
     # Its time tells how long the second one is.
-    assert found.clock is not None and len(found.clock.stamps) == data.count('"timestamp"') > 1
-    assert {each.time for each in samples(found)} == set(range(1, len(found.clock.stamps)))
+    assert len(clock_of(found).stamps) == data.count('"timestamp"') > 1
+    assert {each.time for each in samples(found)} == set(range(1, len(clock_of(found).stamps)))
     assert any("counts from the boot" in remark for remark in found.remarks)
     document = json.loads(data)
     host = document["sysstat"]["hosts"][0]
     host["statistics"] = host["statistics"][:1]
     only = read(tmp_path, json.dumps(document, indent=1))
-    assert only.rows and only.clock is not None and len(only.clock.stamps) == 1
+    assert only.rows and len(clock_of(only).stamps) == 1
     assert any("its only report" in remark for remark in only.remarks)
 
 
@@ -303,7 +303,7 @@ def test_dstat_csv(tmp_path: Path) -> None:
     found = read(tmp_path, f"{CSV}1597104002.892,0.0,0.0,100.0,0.0,0.0,0.0,0.0\n")
     assert (found.kind, found.host, found.rows, found.bad) == ("dstat-csv", "db1", 1, 1)
     assert values(found, "read.bandwidth") == [216711.5] and values(found, "write.bandwidth") == [1000.0]
-    assert found.clock is not None and found.clock.stamps[0].seconds == 1597104001.892
+    assert clock_of(found).stamps[0].seconds == 1597104001.892
     assert "its first row counts from the boot on: left out" in found.remarks
 
 
@@ -518,9 +518,9 @@ def test_a_fio_log_of_another_name_may_be_anything(tmp_path: Path) -> None:
     path = tmp_path / "mine.log"
     path.write_bytes((FOLDER / "fio/0_lat.log").read_bytes())
     with pytest.raises(StudyError, match="may be fio-lat, fio-clat") as caught:
-        kinds.kind_of(path)
+        kinds.READERS.kind_of(path)
     assert caught.value.hint == f"say which: --as fio-lat={path}"
-    assert kinds.read(path, "fio-lat").kind == "fio-lat"
+    assert kinds.READERS.read(path, "fio-lat").kind == "fio-lat"
 
 
 def test_a_fio_log_with_each_io(tmp_path: Path) -> None:
@@ -666,8 +666,8 @@ def test_jdbcrunners_log_has_figures_and_the_course_after_the_warm_up(tmp_path: 
     assert [sample.value for sample in series] == [4014, 4060, 4082, 4054, 4061] and found.bad == 0
     # Not one of the medians is 0: they are only known to be under a millisecond.
     assert any("5 of its response times are 0 msec" in remark for remark in found.remarks)
-    assert found.clock is not None and found.clock.stamps[0].seconds == 11 * 3600 + 6 * 60 + 30
-    assert found.clock.stamps[int(series[-1].time or 0)].seconds == 11 * 3600 + 7 * 60 + 30
+    assert clock_of(found).stamps[0].seconds == 11 * 3600 + 6 * 60 + 30
+    assert clock_of(found).stamps[int(series[-1].time or 0)].seconds == 11 * 3600 + 7 * 60 + 30
 
 
 def test_jdbcrunner_tells_its_kinds_of_transactions_apart(tmp_path: Path) -> None:
@@ -684,17 +684,17 @@ def test_jdbcrunner_tells_its_kinds_of_transactions_apart(tmp_path: Path) -> Non
     ] == pytest.approx(0.003)
     series = [sample.value for sample in samples(found) if sample.time is not None and sample.metric == "tpmc"]
     assert series == [60 * 125, 60 * 119]
-    assert found.clock is not None and found.clock.stamps[0].numbers == (2023, 3, 31)
+    assert clock_of(found).stamps[0].numbers == (2023, 3, 31)
     said = "its times have no date: 2023-03-31, by its program start time (2023-03-31 13:23:21)"
     assert said in found.remarks
-    assert found.clock.stamps[0].sure
+    assert clock_of(found).stamps[0].sure
 
 
 def test_jdbcrunner_that_warmed_up_past_midnight_measured_on_the_next_day(tmp_path: Path) -> None:
     found = read(tmp_path, JDBC_TPCC.replace("20230331-132321", "20230331-235500"))
-    assert found.clock is not None and found.clock.stamps[0].numbers == (2023, 4, 1)
+    assert clock_of(found).stamps[0].numbers == (2023, 4, 1)
     damaged = read(tmp_path, JDBC_TPCC.replace("20230331-132321", "20231331-132321"))
-    assert damaged.clock is not None and damaged.clock.stamps[0].numbers == ()
+    assert clock_of(damaged).stamps[0].numbers == ()
 
 
 def test_jdbcrunner_with_a_trace_and_behind_a_call_that_loads(tmp_path: Path) -> None:
@@ -732,7 +732,7 @@ def test_what_is_no_log_is_refused_with_the_reason(tmp_path: Path, data: bytes, 
     path = tmp_path / "x_lat.log"
     path.write_bytes(data)
     with pytest.raises(Refused, match=why):
-        kinds.kind_of(path)
+        kinds.READERS.kind_of(path)
 
 
 def test_a_file_that_cannot_be_read_is_refused_with_the_reason() -> None:

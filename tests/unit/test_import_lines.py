@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from blocklab.errors import StudyError
+from blocklab.formats.found import Found
+from blocklab.formats.text import Refused
 from blocklab.imports import Imported, Options, kinds, minimal
-from blocklab.imports.found import Found
-from blocklab.imports.text import Refused
 from blocklab.report.imported import span
 from blocklab.stats.analysis import analyse
 from blocklab.store.folder import StudyFolder
@@ -42,7 +42,7 @@ def put(text: str, prefix: Callable[[int], str]) -> str:
 
 def of_text(folder: Path, text: str, name: str = "x.txt") -> Found:
     (folder / name).write_text(text)
-    return kinds.read(folder / name, kinds.kind_of(folder / name))
+    return kinds.READERS.read(folder / name, kinds.READERS.kind_of(folder / name))
 
 
 def imported(folder: Path, text: str, name: str = "x.txt") -> Imported:

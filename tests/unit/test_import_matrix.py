@@ -230,7 +230,7 @@ def test_what_watched_all_repeats_is_in_each_and_without_times_in_none(tmp_path:
 def test_json_of_older_fio_has_its_values_and_what_it_lacks(
     name: str, lacks: list[str], expected: dict[str, float]
 ) -> None:
-    found = kinds.read(FOLDER / "import" / name, "fio-json")
+    found = kinds.READERS.read(FOLDER / "import" / name, "fio-json")
     first = found.samples[0].phase
     values = {sample.metric: sample.value for sample in found.samples if sample.phase == first}
     assert {metric: values[metric] for metric in expected} == pytest.approx(expected)

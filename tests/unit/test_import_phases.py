@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from blocklab.errors import StudyError
-from blocklab.imports.clock import Clock, resolve, stamp
+from blocklab.formats.clock import Clock, resolve, stamp
 from blocklab.imports.phases import Second, Span, spans
 from blocklab.imports.timeline import Phases, job_file, line_of, phases_of
 from blocklab.model.sample import Sample

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from blocklab.formats.found import Found
+from blocklab.formats.text import Refused
 from blocklab.imports import kinds, minimal
-from blocklab.imports.found import Found
 from blocklab.imports.importing import Options
-from blocklab.imports.text import Refused
 from blocklab.stats.analysis import Analysis, analyse
 from blocklab.stats.findings import findings
 from blocklab.stats.sentences import answer
@@ -36,7 +36,7 @@ def analysed(folder: Path, files: Mapping[str, str], *stacks: str) -> Analysis:
 
 def of_text(folder: Path, text: str, name: str = "x.txt") -> Found:
     (folder / name).write_text(text)
-    return kinds.read(folder / name, kinds.kind_of(folder / name))
+    return kinds.READERS.read(folder / name, kinds.READERS.kind_of(folder / name))
 
 
 def values(found: Found) -> dict[str, float]:
@@ -168,7 +168,7 @@ def test_no_sound_file_contradicts_itself(tmp_path: Path) -> None:
     for sample in every_kind():
         path = tmp_path / sample.name
         path.write_text(sample.text)
-        found = kinds.read(path, sample.kind)
+        found = kinds.READERS.read(path, sample.kind)
         assert not [each for each in found.remarks if "contradicts" in each], (sample.kind, found.remarks)
 
 

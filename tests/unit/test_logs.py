@@ -13,7 +13,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from blocklab.errors import ParseError
-from blocklab.workloads.logs import (
+from blocklab.formats.load.fio.single import fio_log
+from blocklab.formats.load.logs import reader as reading
+from blocklab.formats.load.logs.summary import (
     RELATIVE_ERROR,
     BadLine,
     Latency,
@@ -21,10 +23,8 @@ from blocklab.workloads.logs import (
     Numbered,
     Second,
     every_second,
-    fio_log,
-    pgbench_log,
 )
-from blocklab.workloads.logs import reader as reading
+from blocklab.formats.load.pgbench.single import pgbench_log
 
 RANKS = {"p50": 5000, "p95": 9500, "p99": 9900, "p99.9": 9990, "p99.99": 9999}
 WAYS = ("read", "write", "trim")

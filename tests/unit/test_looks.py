@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from blocklab.imports import kinds, looks
-from blocklab.imports.text import Refused
+from blocklab.formats import looks
+from blocklab.formats.text import Refused
+from blocklab.imports import kinds
 from tests.unit.import_kinds import GOLDEN, every_kind
 
 TEXTS = {
@@ -54,7 +55,7 @@ TEXTS = {
 
 def reason(path: Path) -> str:
     with pytest.raises(Refused) as caught:
-        kinds.kind_of(path)
+        kinds.READERS.kind_of(path)
     return str(caught.value)
 
 
@@ -101,7 +102,7 @@ def test_no_kind_that_is_read_looks_like_something_else(tmp_path: Path) -> None:
     for sample in every_kind():
         path = tmp_path / sample.name
         path.write_text(sample.text)
-        assert kinds.kind_of(path) == sample.kind
+        assert kinds.READERS.kind_of(path) == sample.kind
 
 
 @pytest.mark.parametrize(

@@ -12,15 +12,15 @@ import pytest
 from ruamel.yaml import YAML
 
 from blocklab.errors import ParseError, StoreError, StudyError, Unreadable
+from blocklab.formats.load.fio.report import decode
+from blocklab.formats.load.fio.single import fio_log
+from blocklab.formats.text import Refused, digest
 from blocklab.imports import kinds
-from blocklab.imports.text import Refused, digest
 from blocklab.model import outside
 from blocklab.sites.ssh import hosts
 from blocklab.store.folder import StudyFolder
 from blocklab.store.tables import samples
 from blocklab.study.read import load_yaml, read
-from blocklab.workloads.fio_output import decode
-from blocklab.workloads.logs.fio import fio_log
 from tests.unit.shells import Shell
 
 NINES = "a0: &a0 [x, x, x, x, x, x, x, x, x]\n" + "".join(
@@ -53,7 +53,7 @@ def test_only_regular_files_are_read_and_nothing_waits(odd: dict[str, Path]) -> 
 
 
 READERS: dict[str, tuple[Callable[[Path], object], type[Exception]]] = {
-    "study": (read, StudyError), "hosts file": (hosts.load, StudyError), "log": (kinds.kind_of, Refused),
+    "study": (read, StudyError), "hosts file": (hosts.load, StudyError), "log": (kinds.READERS.kind_of, Refused),
     "content of a log": (digest, Refused), "study.json": (lambda path: StudyFolder(path).manifest(), StoreError),
     "samples": (samples, StoreError),
 }  # fmt: skip
@@ -150,14 +150,14 @@ def test_json_is_read_or_is_one_error(text: str) -> None:
 def test_deep_json_is_one_error_wherever_it_is(tmp_path: Path) -> None:
     deep = '{"fio version": "fio-3.39", "jobs": ' + "[" * 100_000
     with pytest.raises(ParseError, match="nested too deeply"):
-        decode({"stdout": deep.encode()})
+        decode(deep)
     (tmp_path / "study.json").write_text("[" * 100_000)
     with pytest.raises(StoreError, match="nested too deeply"):
         StudyFolder(tmp_path).manifest()
     log = tmp_path / "iostat.json"
     log.write_text('{"sysstat": {"hosts": [{"nodename": "a", "statistics": [' + '{"timestamp": ' + "[" * 100_000)
     with pytest.raises(Refused):
-        kinds.read(log, kinds.kind_of(log))
+        kinds.READERS.read(log, kinds.READERS.kind_of(log))
 
 
 def with_job_file(small: dict[str, Any], name: str, folder: Path) -> Path:

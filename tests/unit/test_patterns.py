@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 
 from blocklab.errors import StudyError
+from blocklab.formats.text import Refused
 from blocklab.imports import kinds
-from blocklab.imports.text import Refused
-from blocklab.sizing import kinds as statistics
-from blocklab.sizing.readers.base import Reading
+from blocklab.sizing.kinds import MODELS, READERS
+from blocklab.sizing.reading import Reading
 from tests.unit.import_kinds import every_kind
 from tests.unit.patterns import GOLDEN, UNITS, lines, patterns, pumped
 
@@ -119,6 +119,11 @@ def cases(text: str, length: int) -> Iterator[str]:
             yield "\n".join([*whole[:number], line, *whole[number + 1 :]])
 
 
+def statistics_of(path: Path) -> object:
+    kind = READERS.kind_of(path)
+    return MODELS[kind](READERS.read(path, kind), Reading())
+
+
 def takes(path: Path, read: Callable[[Path], object]) -> Callable[[str], None]:
     def call(text: str) -> None:
         path.write_text(text)
@@ -133,7 +138,7 @@ def test_no_log_takes_longer_than_it_is_long(sample: Any, tmp_path: Path) -> Non
     """To see what it is, and to read it as what it is."""
     path = tmp_path / sample.name
     text = "\n".join(sample.text.split("\n")[:25]) + "\n"
-    for get in (kinds.kind_of, lambda path: kinds.read(path, sample.kind)):
+    for get in (kinds.READERS.kind_of, lambda path: kinds.READERS.read(path, sample.kind)):
         call = takes(path, get)
         for short, long in zip(cases(text, 1250), cases(text, 5000), strict=True):
             assert not grows(call, short, long), long[:200]
@@ -143,7 +148,7 @@ def test_no_log_takes_longer_than_it_is_long(sample: Any, tmp_path: Path) -> Non
 def test_no_statistics_take_longer_than_they_are_long(sample: Path, tmp_path: Path) -> None:
     path = tmp_path / sample.name
     text = "\n".join(sample.read_text(errors="replace").split("\n")[:25]) + "\n"
-    call = takes(path, lambda path: statistics.read(path, statistics.kind_of(path), Reading()))
+    call = takes(path, statistics_of)
     for short, long in zip(cases(text, 1250), cases(text, 5000), strict=True):
         assert not grows(call, short, long), long[:200]
 
@@ -152,4 +157,4 @@ def test_20000_blank_lines_are_soon_read(tmp_path: Path) -> None:
     """13 s once."""
     path = tmp_path / "blank"
     path.write_text("\n" * 20_000 + "nothing that is known\n")
-    assert costs(takes(path, kinds.kind_of), path.read_text()) < 1
+    assert costs(takes(path, kinds.READERS.kind_of), path.read_text()) < 1

@@ -12,9 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from blocklab.errors import ParseError
+from blocklab.formats.load.pgbench import single, summary
 from blocklab.model.plan import Port, Put, Run
 from blocklab.model.units import dec_hook
-from blocklab.workloads import AnyWorkload, Pgbench, pgbench_output
+from blocklab.workloads import AnyWorkload, Pgbench
+from blocklab.workloads.pgbench import percentiles
 from tests.unit.golden import Golden, read
 
 DSN = Port("db1", "postgresql", "postgresql://postgres@/bench?host=/run/blocklab/x&port=5433")
@@ -207,7 +209,7 @@ def test_skipped_transactions_have_no_latency() -> None:
     lines = raw["log.129"].count(b"\n")
     skipped = raw["log.129"].count(b"skipped")
     assert skipped
-    assert len(pgbench_output.transactions([raw["log.129"]])) == lines - skipped
+    assert len(single.transactions([raw["log.129"]])) == lines - skipped
 
 
 def test_failed_transactions_have_no_latency() -> None:
@@ -215,7 +217,7 @@ def test_failed_transactions_have_no_latency() -> None:
         b"0 1 failed 0 1795232994 315096\n0 2 serialization 0 1795232994 315097 5 1\n"
         b"0 3 deadlock 0 1795232994 315098\n0 4 2500 0 1795232994 315099\n"
     )
-    [only] = pgbench_output.transactions([log])
+    [only] = single.transactions([log])
     assert (only.end, only.latency) == (1795232994.315099, 0.0025)
 
 
@@ -296,23 +298,23 @@ def test_bad_summary(out: bytes, why: str) -> None:
 )
 def test_bad_log(log: bytes) -> None:
     with pytest.raises(ParseError, match="log"):
-        pgbench_output.transactions([log])
+        single.transactions([log])
 
 
 def test_cut_lines() -> None:
     """A log's last line may be cut in a number, and then looks whole."""
     whole = b"0 1 2500 0 1795232994 315096\n"
-    assert len(pgbench_output.transactions([whole + b"0 2 2500 0 1795232995 31"])) == 1
+    assert len(single.transactions([whole + b"0 2 2500 0 1795232995 31"])) == 1
     line = b"progress: 1795232995.283 s, 3253.9 tps, lat 2.986 ms stddev 2.108, 0 failed\n"
-    assert pgbench_output.progress(line + line[:40], "db1", None) == pgbench_output.progress(line, "db1", None)
+    assert summary.series(line + line[:40], "db1", None) == summary.series(line, "db1", None)
     with pytest.raises(ParseError, match="progress line"):
-        pgbench_output.progress(line.replace(b"2.986", b"2,986"), "db1", None)
+        summary.series(line.replace(b"2.986", b"2,986"), "db1", None)
 
 
 @given(st.lists(st.tuples(st.integers(0, 10**9), st.integers(10**9, 4 * 10**9), st.integers(0, 999_999))))
 def test_log_round_trip(rows: list[tuple[int, int, int]]) -> None:
     log = b"".join(b"0 1 %d 0 %d %d\n" % row for row in rows)
-    found = pgbench_output.transactions([log])
+    found = single.transactions([log])
     assert sorted(round(each.latency * 1e6) for each in found) == sorted(row[0] for row in rows)
     assert [each.end for each in found] == sorted(row[1] + row[2] / 1e6 for row in rows)
 
@@ -330,7 +332,7 @@ def test_a_long_log_is_parsed_in_seconds() -> None:
         for i in range(100_000)
     )
     started = time.process_time()
-    assert len(pgbench_output.transactions([log])) == 100_000
+    assert len(single.transactions([log])) == 100_000
     assert time.process_time() - started < 3
 
 
@@ -340,8 +342,8 @@ def test_aws(name: str, tps: float, median: float) -> None:
     file = AWS / f"pgbench_{name}.txt"
     if not file.exists():
         pytest.skip(f"{file} is not here: it is no part of the repository")
-    done = pgbench_output.transactions([file.read_bytes()])
+    done = single.transactions([file.read_bytes()])
     assert len(done) == 10_000
     assert 10_000 / (done[-1].end - min(each.end - each.latency for each in done)) == pytest.approx(tps, abs=0.5)
-    p50 = pgbench_output.percentiles(done, "db1")[0]
+    p50 = percentiles(done, "db1")[0]
     assert p50.value * 1000 == pytest.approx(median, abs=0.1)

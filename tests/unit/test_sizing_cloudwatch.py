@@ -10,29 +10,29 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from blocklab.errors import StudyError
-from blocklab.imports.text import Refused, Text
-from blocklab.sizing.readers import cloudwatch, cloudwatch_files
-from blocklab.sizing.readers.base import Reading
-from blocklab.sizing.series import Found, Series
-from tests.unit.sizing_texts import mutated, text_of
+from blocklab.formats.kinds import KINDS as EVERY
+from blocklab.formats.text import Refused, Text
+from blocklab.sizing.models import cloudwatch
+from blocklab.sizing.series import Series
+from tests.unit.sizing_texts import Taken, mutated, text_of
 
+KINDS = ("cloudwatch-json", "cloudwatch-csv")
 GOLDEN = Path(__file__).parent / "golden" / "sizing" / "cloudwatch"
 VOL = "vol-0123456789abcdef0"
 TEN = 1714557600.0
 
 
-def read(name: str) -> Found:
+def read(name: str) -> Taken:
     return of(text_of(GOLDEN / name))
 
 
-def of(text: Text) -> Found:
+def of(text: Text) -> Taken:
     head = text.text
-    kinds = [kind for kind in cloudwatch_files.KINDS.values() if kind.fits(head)]
-    assert len(kinds) == 1
-    return kinds[0].read(text, Reading())
+    (kind,) = (name for name in KINDS if EVERY[name].fits(head))
+    return Taken(kind, text)
 
 
-def statistics(path: str, label: str, *points: tuple[str, dict[str, float]]) -> Found:
+def statistics(path: str, label: str, *points: tuple[str, dict[str, float]]) -> Taken:
     rows = [{"Timestamp": f"2024-05-01T{at}Z", **values} for at, values in points]
     return of(Text(Path(path), tuple(json.dumps({"Label": label, "Datapoints": rows}).split("\n"))))
 
@@ -144,7 +144,7 @@ def test_a_cut_file_keeps_its_whole_data_points() -> None:
     lines = text_of(GOLDEN / "statistics.json").lines[:15]
     found = of(Text(Path(f"{VOL}.json"), lines))
     assert [each.rates.reads for each in found.series[0].intervals] == [100.0, 200.0]
-    assert found.lost == 1 and found.bad[0].line == 14
+    assert found.found.bad == 1 and found.bad[0].line == 14
 
 
 def test_merge_joins_the_metrics_of_one_volume_out_of_several_files() -> None:
@@ -177,10 +177,10 @@ def test_times_of_a_volume_without_its_operations_are_no_series_in_the_end() -> 
 @given(st.data(), st.sampled_from(sorted(path.name for path in GOLDEN.iterdir())))
 def test_damaged_files_are_refused_or_read(data: st.DataObject, name: str) -> None:
     text = mutated(data, (GOLDEN / name).read_text())
-    for kind in cloudwatch_files.KINDS.values():
-        kind.fits(text.text)
+    for kind in KINDS:
+        EVERY[kind].fits(text.text)
         try:
-            found = kind.read(text, Reading())
+            found = Taken(kind, text)
         except (Refused, StudyError):
             continue
         for one in cloudwatch.merge(found.series):

@@ -10,14 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from blocklab.errors import StudyError
-from blocklab.imports import device_names
-from blocklab.imports.text import Refused, Text
+from blocklab.formats.host import device_names
+from blocklab.formats.kinds import KINDS
+from blocklab.formats.text import Refused, Text
 from blocklab.sizing import devices
-from blocklab.sizing.readers import diskstats, iostat
-from blocklab.sizing.readers.base import Reading
+from blocklab.sizing.reading import Reading
 from blocklab.sizing.series import Interval, Rates, Series, Trust, without
 from blocklab.sizing.snapshots import pair
-from tests.unit.sizing_texts import mutated, text_of
+from tests.unit.sizing_texts import Taken, mutated, text_of
 
 HERE = Path(__file__).parent
 GOLDEN = HERE / "golden" / "sizing"
@@ -140,13 +140,13 @@ def test_reads_and_writes_are_taken_off_what_is_told_together() -> None:
 def test_iostat_reports_cover_the_time_before_their_stamp() -> None:
     if not DATA.is_dir():
         pytest.skip(f"no {DATA.name}")
-    found = iostat.read(text_of(DATA / "iostat_local.txt"), Reading(order="ymd"))
+    found = Taken("iostat", text_of(DATA / "iostat_local.txt"), Reading(order="ymd"))
     (one,) = found.series
     assert one.device == "xvdd" and len(one.intervals) == 105
     assert one.intervals[0].end == 1597105795.0 and one.intervals[0].seconds == 1.0
     assert one.intervals[0].rates.reads == 0.05
     with pytest.raises(StudyError, match="may mean"):
-        iostat.read(text_of(DATA / "iostat_local.txt"), Reading())
+        Taken("iostat", text_of(DATA / "iostat_local.txt"))
 
 
 def row(at: str, device: str, reads: float) -> str:
@@ -156,7 +156,7 @@ def row(at: str, device: str, reads: float) -> str:
 def test_a_pause_of_iostat_belongs_to_no_report() -> None:
     times = ("10:00:10", "10:00:20", "10:00:30", "11:00:10", "11:00:20")
     lines = tuple(row(f"2024-05-01 {at}", "sda", 1.0) for at in times)
-    (one,) = iostat.read(Text(Path("a"), lines), Reading()).series
+    (one,) = Taken("iostat", Text(Path("a"), lines)).series
     assert [each.seconds for each in one.intervals] == [10.0] * 5
     assert one.intervals[3].start == one.intervals[2].end + 3570.0
 
@@ -164,24 +164,24 @@ def test_a_pause_of_iostat_belongs_to_no_report() -> None:
 def test_reports_that_go_back_are_left_out_and_said() -> None:
     times = ("10:00:10", "10:00:20", "10:00:10", "10:00:20", "10:00:30")
     lines = tuple(row(f"2024-05-01 {at}", "sda", 1.0) for at in times)
-    found = iostat.read(Text(Path("a"), lines), Reading())
+    found = Taken("iostat", Text(Path("a"), lines))
     assert sum(each.seconds for each in found.series[0].intervals) <= 30.0
     assert any("not later" in each for each in found.remarks)
 
 
 def test_iostat_without_times_tells_rates_and_no_duration() -> None:
-    found = iostat.read(text_of(GOLDEN / "iostat" / "untimed.txt"), Reading())
+    found = Taken("iostat", text_of(GOLDEN / "iostat" / "untimed.txt"))
     assert found.series[0].untimed
     assert any("how long its intervals are is not known" in each for each in found.remarks)
 
 
 def test_an_iostat_that_ran_once_is_an_average_since_the_boot() -> None:
-    found = iostat.read(Text(Path("a"), text_of(GOLDEN / "iostat" / "untimed.txt").lines[:5]), Reading())
+    found = Taken("iostat", Text(Path("a"), text_of(GOLDEN / "iostat" / "untimed.txt").lines[:5]))
     assert found.series[0].since_start
 
 
 def test_diskstats_become_rates_between_two_dumps() -> None:
-    found = diskstats.read(text_of(GOLDEN / "diskstats" / "dated.txt"), Reading())
+    found = Taken("diskstats", text_of(GOLDEN / "diskstats" / "dated.txt"))
     by = {one.device: one for one in pair(found.snapshots).series}
     (one,) = by["vda"].intervals
     assert (one.seconds, one.rates.reads, one.rates.writes, one.flushes) == (60.0, 10.0, 20.0, 1.0)
@@ -190,7 +190,7 @@ def test_diskstats_become_rates_between_two_dumps() -> None:
 
 
 def test_milliseconds_past_32_bits_go_on() -> None:
-    found = diskstats.read(text_of(GOLDEN / "diskstats" / "dated.txt"), Reading())
+    found = Taken("diskstats", text_of(GOLDEN / "diskstats" / "dated.txt"))
     (one,) = next(each for each in pair(found.snapshots).series if each.device == "vda").intervals
     assert one.write_latency == pytest.approx(1.0 / 1200)
     assert any("2^32" in each for each in found.remarks)
@@ -201,7 +201,7 @@ def test_counters_of_a_run_are_read_in_pairs_by_the_uptime() -> None:
     snapshots = [
         one
         for name in ("ramp.before.a1", "ramp.after.a1")
-        for one in diskstats.read(text_of(counters / name), Reading()).snapshots
+        for one in Taken("diskstats", text_of(counters / name)).snapshots
     ]
     by = {one.device: one for one in pair(snapshots).series}
     (one,) = by["ubdb"].intervals
@@ -213,7 +213,7 @@ def test_counters_of_a_run_are_read_in_pairs_by_the_uptime() -> None:
 
 def test_dumps_without_times_are_told_apart_by_the_devices_that_come_again() -> None:
     lines = text_of(GOLDEN / "diskstats" / "dated.txt").lines
-    found = diskstats.read(Text(Path("a"), tuple(each for each in lines if "UTC" not in each)), Reading())
+    found = Taken("diskstats", Text(Path("a"), tuple(each for each in lines if "UTC" not in each)))
     (one, *_) = pair(found.snapshots, every=60.0).series
     assert one.untimed and one.intervals[0].rates.reads == 10.0
     assert any("--every" in each for each in pair(found.snapshots).remarks)
@@ -221,8 +221,8 @@ def test_dumps_without_times_are_told_apart_by_the_devices_that_come_again() -> 
 
 def test_a_restart_between_two_dumps_makes_no_interval() -> None:
     lines = text_of(GOLDEN / "diskstats" / "dated.txt").lines
-    found = diskstats.read(
-        Text(Path("a"), tuple(each.replace(" 1600 10 ", " 16 10 ") for each in lines)), Reading()
+    found = Taken(
+        "diskstats", Text(Path("a"), tuple(each.replace(" 1600 10 ", " 16 10 ") for each in lines)), Reading()
     )
     paired = pair(found.snapshots)
     assert all(one.device != "vda" for one in paired.series)
@@ -231,8 +231,8 @@ def test_a_restart_between_two_dumps_makes_no_interval() -> None:
 
 def test_a_line_that_is_no_device_is_named() -> None:
     lines = (*text_of(GOLDEN / "diskstats" / "dated.txt").lines, "cat: /proc/diskstats: no such file")
-    found = diskstats.read(Text(Path("a"), lines), Reading())
-    assert found.lost == 1 and found.bad[0].line == len(lines)
+    found = Taken("diskstats", Text(Path("a"), lines))
+    assert found.found.bad == 1 and found.found.bad_rows[0].line == len(lines)
 
 
 _FILES = sorted(
@@ -244,10 +244,10 @@ _FILES = sorted(
 @given(st.data(), st.sampled_from(_FILES))
 def test_damaged_files_are_refused_or_read(data: st.DataObject, path: Path) -> None:
     text = mutated(data, path.read_text())
-    for kind in (*iostat.KINDS.values(), *diskstats.KINDS.values()):
-        kind.fits(text.text)
+    for kind in ("iostat", "iostat-json", "diskstats"):
+        KINDS[kind].fits(text.text)
         try:
-            found = kind.read(text, Reading())
+            found = Taken(kind, text)
         except (Refused, StudyError):
             continue
         every = [*found.series, *pair(found.snapshots).series]

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from blocklab.errors import StudyError
-from blocklab.imports.text import head
-from blocklab.sizing import kinds
+from blocklab.formats.text import head
 from blocklab.sizing.gather import Asked, gather
+from blocklab.sizing.kinds import MODELS, READERS
 from blocklab.sizing.need import Options, need
 from blocklab.sizing.series import Trust
 from blocklab.sizing.system import Gathered
@@ -18,6 +18,11 @@ from tests.unit.synthetic_sizing import dump, stats
 
 GOLDEN = Path(__file__).parent / "golden" / "sizing"
 SAMPLES = sorted(path for path in GOLDEN.rglob("*") if path.is_file() and path.name != "README.md")
+
+
+def host_of(path: Path) -> str:
+    kind = READERS.kind_of(path)
+    return MODELS[kind](READERS.read(path, kind), Asked().reading).series[0].host
 
 
 def said(found: Gathered) -> str:
@@ -80,7 +85,7 @@ def test_one_database_under_two_names_counts_once(tmp_path: Path) -> None:
 
 def test_two_databases_of_one_name_on_two_hosts_are_two_systems(tmp_path: Path) -> None:
     text = (GOLDEN / "oracle" / "awr-19.html").read_text()
-    host = kinds.read(GOLDEN / "oracle" / "awr-19.html", "awr-html", Asked().reading).series[0].host
+    host = host_of(GOLDEN / "oracle" / "awr-19.html")
     one, two = tmp_path / "one.html", tmp_path / "two.html"
     one.write_text(text)
     two.write_text(text.replace(host, "elsewhere"))
@@ -105,7 +110,7 @@ def test_device_counters_of_the_databases_host_win_and_are_compared(tmp_path: Pa
     awr = GOLDEN / "oracle" / "awr-19.html"
     alone = gather([awr], Asked())
     start, end = alone.systems[0].curve.starts[0], alone.systems[0].curve.ends[0]
-    host = kinds.read(awr, "awr-html", Asked().reading).series[0].host
+    host = host_of(awr)
     disk = stats(tmp_path / "stats", (int(start), 0), (int(end), 3_600_000))
     found = gather([awr, disk], Asked(names={disk: host}))
     (system,) = found.systems
@@ -153,7 +158,7 @@ def test_a_single_dump_is_no_statistics_and_says_what_to_do(tmp_path: Path) -> N
 @pytest.mark.parametrize("path", SAMPLES, ids=lambda path: str(path.relative_to(GOLDEN)))
 def test_each_sample_is_one_kind_and_no_other(path: Path) -> None:
     start = head(path)
-    assert len([name for name, kind in kinds.KINDS.items() if kind.fits(start)]) <= 1
+    assert len([name for name, kind in READERS.kinds.items() if kind.fits(start)]) <= 1
 
 
 def test_2000_damaged_files_give_no_traceback(tmp_path: Path) -> None:

@@ -12,17 +12,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from blocklab.errors import StudyError
-from blocklab.imports.text import Refused, Text, whole
+from blocklab.formats.kinds import KINDS
+from blocklab.formats.text import Refused, Text, whole
 from blocklab.probes import counters
-from blocklab.sizing.readers import innodb, mysql_model, mysql_status
-from blocklab.sizing.readers.base import Reading
-from blocklab.sizing.readers.mysql_model import PAGE
-from blocklab.sizing.series import Device, Found, Interval, Snapshot, Trust, implausible
+from blocklab.sizing.models import innodb, mysql_model
+from blocklab.sizing.models.mysql_model import PAGE
+from blocklab.sizing.series import Device, Interval, Snapshot, Trust, implausible
 from blocklab.sizing.snapshots import Paired, pair
+from tests.unit.sizing_texts import Taken
 
 GOLDEN = Path(__file__).parent / "golden" / "sizing"
 INNODB, MYSQL = GOLDEN / "innodb", GOLDEN / "mysql"
-READING = Reading()
 
 
 def text_of(content: str, name: str = "status.txt") -> Text:
@@ -30,12 +30,12 @@ def text_of(content: str, name: str = "status.txt") -> Text:
     return Text(Path(name), tuple(lines), cut)
 
 
-def status(content: str) -> Found:
-    return mysql_status.read(text_of(content), READING)
+def status(content: str) -> Taken:
+    return Taken("mysql-status", text_of(content))
 
 
-def inno(content: str) -> Found:
-    return innodb.read(text_of(content), READING)
+def inno(content: str) -> Taken:
+    return Taken("innodb-status", text_of(content))
 
 
 def sample(name: str) -> str:
@@ -212,22 +212,22 @@ FORMS: Mapping[str, Callable[[Mapping[str, int | str]], str]] = {
 @pytest.mark.parametrize("form", FORMS)
 def test_each_form_of_two_dumps(form: str) -> None:
     content = FORMS[form](dump(1000)) + FORMS[form](dump(1100, 3))
-    assert mysql_status.fits(content)
+    assert KINDS["mysql-status"].fits(content)
     found = status(content)
-    assert found.lost == 0 and [each.uptime for each in found.snapshots] == [1000, 1100]
+    assert found.found.bad == 0 and [each.uptime for each in found.snapshots] == [1000, 1100]
     interval = only(pair(found.snapshots))
     assert (interval.seconds, interval.rates.reads) == (100, 8.0)
     assert {each.product for each in found.snapshots} == {"mariadb"}
 
 
 def test_mysqladmin_every_two_seconds() -> None:
-    found = mysql_status.read(whole(MYSQL / "mariadb-11.8.mysqladmin"), READING)
+    found = Taken("mysql-status", whole(MYSQL / "mariadb-11.8.mysqladmin"))
     assert [each.uptime for each in found.snapshots] == [6, 8]
     assert only(pair(found.snapshots)).seconds == 2
 
 
 def test_differences_of_mysqladmin_are_added_up_again() -> None:
-    found = mysql_status.read(whole(MYSQL / "mariadb-11.8.mysqladmin-r"), READING)
+    found = Taken("mysql-status", whole(MYSQL / "mariadb-11.8.mysqladmin-r"))
     assert [each.uptime for each in found.snapshots] == [8, 10, 12]
     reads = [each.counters["innodb_data_reads"] for each in found.snapshots]
     assert reads == sorted(reads)
@@ -240,7 +240,7 @@ def test_differences_alone_are_refused() -> None:
 
 
 def test_a_vertical_dump_of_mysql_9() -> None:
-    (snapshot,) = mysql_status.read(whole(MYSQL / "mysql-9.7.vertical"), READING).snapshots
+    (snapshot,) = Taken("mysql-status", whole(MYSQL / "mysql-9.7.vertical")).snapshots
     assert snapshot.product == "mysql" and device(snapshot).counters["reads"] > 0
 
 
@@ -325,7 +325,7 @@ def test_times_and_uptimes_that_are_rounded_apart_are_no_reset() -> None:
 
 def test_other_files_are_not_taken() -> None:
     for content in ("", "Innodb_data_reads are many\n", "time,reads\n1,2\n", sample("mysql-5.7.txt")):
-        assert not mysql_status.fits(content)
+        assert not KINDS["mysql-status"].fits(content)
     with pytest.raises(Refused):
         status("nothing\n")
 
@@ -351,7 +351,7 @@ def test_one_dump_of_each_version(
     name: str, product: str, when: tuple[int, ...], window: int, reads: int, rate: float, syncs: float
 ) -> None:
     content = sample(name)
-    assert innodb.fits(content)
+    assert KINDS["innodb-status"].fits(content)
     (snapshot,) = inno(content).snapshots
     assert (snapshot.product, snapshot.time, snapshot.uptime) == (product, seconds(*when), None)
     assert device(snapshot).counters["reads"] == reads
@@ -410,7 +410,7 @@ def test_a_dump_cut_before_its_file_io_is_left_out_and_named() -> None:
     content = sample("mysql-8.0-two.txt")
     at = content.rindex("FILE I/O")
     found = inno(content[:at] + "\n")
-    assert len(found.snapshots) == 1 and found.lost == 1
+    assert len(found.snapshots) == 1 and found.found.bad == 1
     assert found.bad[0].line == content[: content.rindex("2023-11-20")].count("\n") + 1
     assert "without 'OS file reads" in found.bad[0].text
     one = sample("mysql-5.7.txt")
@@ -433,7 +433,7 @@ def test_a_restart_between_two_innodb_dumps() -> None:
 
 def test_a_file_of_both_is_a_status() -> None:
     content = sample("mysql-5.7.txt") + batch(dump(1000))
-    assert mysql_status.fits(content) and not innodb.fits(content)
+    assert KINDS["mysql-status"].fits(content) and not KINDS["innodb-status"].fits(content)
 
 
 def test_a_text_without_a_dump_is_refused() -> None:
@@ -486,10 +486,10 @@ def test_damaged_files_are_refused_or_read_without_another_error(
     for how, one, other in steps:
         lines = mutated(lines, how, one, other) or [""]
     damaged = "\n".join(lines)
-    for module in (innodb, mysql_status):
-        module.fits(damaged)
+    for kind in ("innodb-status", "mysql-status"):
+        KINDS[kind].fits(damaged)
         try:
-            found = module.read(text_of(damaged), READING)
+            found = Taken(kind, text_of(damaged))
         except (Refused, StudyError):
             continue
         assert all(isinstance(each, Snapshot) for each in found.snapshots)
@@ -510,8 +510,8 @@ def test_long_damaged_lines_take_no_long_time() -> None:
     # CPU time: what else the machine does has no part in it.
     start = time.process_time()
     status("\n".join(lines) + "\n" + batch(dump(1000)))
-    mysql_status.fits(long)
-    innodb.fits("INNODB MONITOR OUTPUT" + "131120 1:00:00 " * 4000)
+    KINDS["mysql-status"].fits(long)
+    KINDS["innodb-status"].fits("INNODB MONITOR OUTPUT" + "131120 1:00:00 " * 4000)
     assert time.process_time() - start < 5
 
 

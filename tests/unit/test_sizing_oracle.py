@@ -14,12 +14,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from blocklab.imports.text import Refused, Text, head, whole
-from blocklab.sizing.readers.base import Reading
-from blocklab.sizing.readers.oracle import KINDS
-from blocklab.sizing.readers.oracle_tables import Numbers, Row, moment, month
-from blocklab.sizing.series import Found, Rates, Series, Trust
+from blocklab.formats.database.oracle.tables import Numbers, Row, moment, month
+from blocklab.formats.kinds import KINDS as EVERY
+from blocklab.formats.text import Refused, Text, head, whole
+from blocklab.sizing.reading import Reading
+from blocklab.sizing.series import Rates, Series, Trust
+from tests.unit.sizing_texts import Taken
 
+KINDS = {name: EVERY[name] for name in ("awr-html", "awr-text", "statspack")}
 GOLDEN = Path(__file__).parent / "golden" / "sizing" / "oracle"
 REAL = Path(__file__).parents[2].parent / "shared" / "data" / "awr"
 MIB = 2.0**20
@@ -31,9 +33,9 @@ def kinds(path: Path) -> list[str]:
     return [name for name, kind in KINDS.items() if kind.fits(head(path))]
 
 
-def read(path: Path, reading: Reading | None = None) -> Found:
+def read(path: Path, reading: Reading | None = None) -> Taken:
     (kind,) = kinds(path)
-    return KINDS[kind].read(whole(path), reading or Reading())
+    return Taken(kind, whole(path), reading)
 
 
 def only(path: Path) -> Series:
@@ -108,7 +110,7 @@ def test_the_same_hour_is_the_same_in_every_release_and_format(name: str, kind: 
     assert interval.write_latency == pytest.approx(0.0008025, rel=1e-3)
     assert (series.system, series.source, series.instance) == ("SHOP", source, "")
     assert series.host == ("" if "rac" in name else "dbhost1")
-    assert (found.bad, found.lost) == ((), 0)
+    assert (found.bad, found.found.bad) == ((), 0)
     assert any("redo writes" in remark for remark in series.remarks)
     assert any("mean wait for 'db file sequential read'" in remark for remark in series.remarks)
 
@@ -429,10 +431,10 @@ def test_a_damaged_report_is_read_or_refused_but_never_a_thousand_times_off(
         text = change(text, at) or "x"
     *lines, rest = text.replace("\r\n", "\n").split("\n")
     whole_text = Text(Path(name), tuple(lines), rest)
-    for kind in KINDS.values():
-        kind.fits(text)
+    for kind in KINDS:
+        KINDS[kind].fits(text)
         try:
-            found = kind.read(whole_text, Reading())
+            found = Taken(kind, whole_text)
         except Refused as refused:
             assert str(refused)
             continue

@@ -9,11 +9,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from blocklab.errors import StudyError
-from blocklab.imports.text import Refused, Text, head, whole
-from blocklab.sizing.readers import postgres
-from blocklab.sizing.readers.base import Reading
-from blocklab.sizing.series import Found, Snapshot, Trust
+from blocklab.formats.database import postgres
+from blocklab.formats.text import Refused, Text, head, whole
+from blocklab.sizing.series import Snapshot, Trust
 from blocklab.sizing.snapshots import pair
+from tests.unit.sizing_texts import Taken
 
 GOLDEN = Path(__file__).parent / "golden" / "sizing" / "postgres17"
 ALL_FORMS = (
@@ -61,8 +61,8 @@ def text(*parts: str, path: str = "stats.txt") -> Text:
     return Text(Path(path), tuple(lines), cut)
 
 
-def read(*parts: str) -> Found:
-    return postgres.read(text(*parts), Reading())
+def read(*parts: str) -> Taken:
+    return Taken("postgres-stats", text(*parts))
 
 
 def golden(name: str) -> str:
@@ -73,12 +73,12 @@ def old(minute: str = "00", checkpoint: int = 1000, wal: int = 10**6, writes: in
     return OLD.format(minute=minute, checkpoint=checkpoint, wal=wal, writes=writes, commits=10 * writes, read=read)
 
 
-def only(found: Found) -> Snapshot:
+def only(found: Taken) -> Snapshot:
     (snapshot,) = found.snapshots
     return snapshot
 
 
-def said(found: Found) -> str:
+def said(found: Taken) -> str:
     return "\n".join(found.remarks)
 
 
@@ -86,7 +86,7 @@ def said(found: Found) -> str:
 def test_every_form_of_psql_gives_the_same_counters(form: str) -> None:
     path = GOLDEN / f"{form}.txt"
     assert postgres.fits(head(path))
-    found = postgres.read(whole(path), Reading())
+    found = Taken("postgres-stats", whole(path))
     counters = only(found).counters
     # The aligned sample was printed first, before 39 more blocks were read.
     assert counters["read_bytes"] == pytest.approx(3384090624.0, rel=1e-3)
@@ -96,11 +96,11 @@ def test_every_form_of_psql_gives_the_same_counters(form: str) -> None:
     assert counters["read_seconds"] == pytest.approx(203.2, abs=0.1)
     assert only(found).time == pytest.approx(1795403736, abs=3)
     assert only(found).counting_since == pytest.approx(1795403254.21, abs=0.01)
-    assert not found.bad
+    assert not found.found.bad
 
 
 def test_the_difference_is_what_the_kernel_counted_at_the_volume() -> None:
-    found = [postgres.read(whole(GOLDEN / name), Reading()) for name in ("before.txt", "after.txt")]
+    found = [Taken("postgres-stats", whole(GOLDEN / name)) for name in ("before.txt", "after.txt")]
     (series,) = pair([each for one in found for each in one.snapshots]).series
     (interval,) = series.intervals
     moved = {name: getattr(interval.rates, name) * interval.seconds for name in ("writes", "write_bytes")}

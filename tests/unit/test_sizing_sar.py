@@ -11,25 +11,25 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from blocklab.errors import StudyError
-from blocklab.imports.text import Refused, Text
+from blocklab.formats import kinds
+from blocklab.formats.text import Refused, Text
 from blocklab.sizing import devices
-from blocklab.sizing.readers import iostat, sadf, sar
-from blocklab.sizing.readers.base import Reading
-from blocklab.sizing.series import Found, Rates, Series
-from tests.unit.sizing_texts import mutated, text_of
+from blocklab.sizing.reading import Reading
+from blocklab.sizing.series import Rates, Series
+from tests.unit.sizing_texts import Taken, mutated, text_of
 
 GOLDEN = Path(__file__).parent / "golden" / "sizing" / "sar"
-KINDS = {**sar.KINDS, **sadf.KINDS, **iostat.KINDS}
+KINDS = {name: kinds.KINDS[name] for name in ("sar", "sadf-json", "sadf-csv", "iostat", "iostat-json")}
 SAR_FILES = sorted(path.name for path in GOLDEN.iterdir())
 START = datetime(2026, 11, 23, 2, 57, 25, tzinfo=UTC).timestamp()
 
 
-def of(text: Text, reading: Reading | None = None) -> Found:
+def of(text: Text, reading: Reading | None = None) -> Taken:
     (name,) = [name for name, kind in KINDS.items() if kind.fits(text.text)]
-    return KINDS[name].read(text, reading or Reading())
+    return Taken(name, text, reading)
 
 
-def read(name: str, reading: Reading | None = None) -> Found:
+def read(name: str, reading: Reading | None = None) -> Taken:
     return of(text_of(GOLDEN / name), reading)
 
 
@@ -37,7 +37,7 @@ def lines(*rows: str) -> Text:
     return Text(Path("sar.txt"), rows)
 
 
-def by_device(found: Found) -> dict[str, Series]:
+def by_device(found: Taken) -> dict[str, Series]:
     return {one.device: one for one in found.series}
 
 
@@ -63,7 +63,7 @@ def test_no_interval_goes_across_a_restart(name: str) -> None:
 
 def test_averages_at_the_end_are_no_interval() -> None:
     assert len(by_device(read("b.txt"))[""].intervals) == 5
-    assert read("b.txt").lost == 0
+    assert read("b.txt").found.bad == 0
 
 
 def test_discards_among_the_requests_are_said() -> None:
@@ -71,7 +71,7 @@ def test_discards_among_the_requests_are_said() -> None:
 
 
 def test_numbers_for_humans_are_refused_with_the_command() -> None:
-    with pytest.raises(Refused, match=r"sar -h.*sar -d -b -f"):
+    with pytest.raises(Refused, match=r"sar -h.*sar -d -b -u -f"):
         read("human.txt")
 
 
@@ -86,7 +86,7 @@ def test_an_old_version_with_two_days_and_a_clock_of_12_hours() -> None:
         datetime(2020, 1, 1, 0, 0, 1, tzinfo=UTC),
     ]
     assert [each.rates.write_bytes for each in by["sdb"].intervals] == [20000 * 512, 40000 * 512, 60000 * 512]
-    assert found.lost == 0
+    assert found.found.bad == 0
 
 
 def test_one_wait_is_of_the_only_kind_of_requests_there_was() -> None:
@@ -142,7 +142,7 @@ def test_a_damaged_row_is_named_and_not_counted() -> None:
         lines(HEADER, NAMES, sar_row("10:10:00"), sar_row("10:20:00", "1,019.50"), sar_row("10:30:00")[:40])
     )
     assert [each.rates.requests for each in found.series[0].intervals] == [1.0]
-    assert [each.line for each in found.bad] == [4, 5]
+    assert [each.line for each in found.found.bad_rows] == [4, 5]
 
 
 def test_a_time_that_was_there_before_counts_once() -> None:
@@ -164,11 +164,11 @@ def test_two_statistics_of_one_day_one_after_the_other_are_of_that_day() -> None
 def test_the_cpu_and_other_statistics_are_passed_over() -> None:
     cpu = ("10:00:00        CPU     %user     %nice", "10:10:00        all      1.00      0.00", "")
     found = of(lines(HEADER, "", *cpu, NAMES, sar_row("10:10:00"), "", *cpu))
-    assert len(found.series) == 1 and found.lost == 0
+    assert len(found.series) == 1 and found.found.bad == 0
 
 
 def test_sar_without_disks_is_refused_with_the_command() -> None:
-    with pytest.raises(Refused, match="sar -d -b -f FILE"):
+    with pytest.raises(Refused, match="sar -d -b -u -f FILE"):
         of(lines(HEADER, "", "10:00:00        CPU     %user     %nice", "10:10:00        all      1.00      0.00"))
 
 
@@ -182,7 +182,7 @@ def test_json_that_is_cut_keeps_its_whole_reports() -> None:
     *whole, cut = text[: text.index('"time": "02:57:33"')].split("\n")
     found = of(Text(Path("a"), tuple(whole), cut))
     assert [len(one.intervals) for one in found.series] == [3, 3]
-    assert found.lost == 1
+    assert found.found.bad == 1
 
 
 def test_json_of_several_days_in_one_file() -> None:
@@ -210,7 +210,7 @@ def test_csv_of_an_old_version_has_dashes_in_its_times() -> None:
     ))  # fmt: skip
     (one,) = found.series
     assert (one.device, one.intervals[0].rates.requests, one.intervals[0].seconds) == ("sda", 13.89, 599.0)
-    assert [each.line for each in found.bad] == [3]
+    assert [each.line for each in found.found.bad_rows] == [3]
 
 
 def test_the_json_of_iostat_and_of_sadf_are_told_apart() -> None:
@@ -223,10 +223,10 @@ def test_the_json_of_iostat_and_of_sadf_are_told_apart() -> None:
 @given(st.data(), st.sampled_from(SAR_FILES))
 def test_damaged_files_are_refused_or_read(data: st.DataObject, name: str) -> None:
     text = mutated(data, (GOLDEN / name).read_text())
-    for kind in (*sar.KINDS.values(), *sadf.KINDS.values()):
-        kind.fits(text.text)
+    for kind in ("sar", "sadf-json", "sadf-csv"):
+        KINDS[kind].fits(text.text)
         try:
-            found = kind.read(text, Reading())
+            found = Taken(kind, text)
         except (Refused, StudyError):
             continue
         devices.chosen(found.series, [])

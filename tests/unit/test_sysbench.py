@@ -11,9 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from blocklab.errors import ParseError
+from blocklab.formats.load.sysbench import oltp
 from blocklab.model.plan import Port, Run
 from blocklab.model.units import dec_hook
-from blocklab.workloads import AnyWorkload, Sysbench, sysbench_output
+from blocklab.workloads import AnyWorkload, Sysbench
 from tests.unit.golden import Golden, read
 
 MYSQL = Port("db1", "mysql", "mysql://root@/bench?host=/run/blocklab/x&port=3307")
@@ -165,7 +166,7 @@ def test_options_that_make_other_tables_make_them() -> None:
 def test_percentiles_are_nearest_ranks(buckets: list[tuple[float, int]], percent: int) -> None:
     each = sorted(value for value, count in buckets for _ in range(count))
     rank = -(-len(each) * percent // 100)
-    assert sysbench_output.percentile(buckets, percent) == each[rank - 1]
+    assert oltp.percentile(buckets, percent) == each[rank - 1]
 
 
 def without(text: bytes) -> dict[str, bytes]:

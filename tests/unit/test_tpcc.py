@@ -19,9 +19,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from blocklab.errors import ParseError
+from blocklab.formats.load import stamped
+from blocklab.formats.load.go_tpc import output
 from blocklab.model.plan import Port, Run, Wait
 from blocklab.model.units import dec_hook
-from blocklab.workloads import AnyWorkload, Tpcc, servers, stamp, tpcc_output
+from blocklab.workloads import AnyWorkload, Tpcc, servers
 from blocklab_node import stamp as stamper_program
 from blocklab_node import tables
 from tests.unit.golden import Golden, read
@@ -219,7 +221,7 @@ def stamper(*argv: str) -> subprocess.CompletedProcess[bytes]:
 def test_the_stamper_keeps_lines_and_exit_code() -> None:
     done = stamper("printf", "one\\ntwo 2\\nthree")
     assert done.returncode == 0
-    assert [line for _, line in stamp.lines(done.stdout)] == ["one", "two 2"]
+    assert [line for _, line in stamped.lines(done.stdout)] == ["one", "two 2"]
     assert done.stdout.endswith(b" three")
     assert stamper("false").returncode == 1
     missing = stamper("no-such-program")
@@ -229,8 +231,8 @@ def test_the_stamper_keeps_lines_and_exit_code() -> None:
 @given(st.lists(st.tuples(st.integers(10**9, 4 * 10**9), st.text(st.characters(exclude_characters="\n")))))
 def test_stamped_lines_round_trip(rows: list[tuple[int, str]]) -> None:
     out = "".join(f"{time}.250 {text}\n" for time, text in rows).encode(errors="replace")
-    assert [time for time, _ in stamp.lines(out)] == [time + 0.25 for time, _ in rows]
-    assert list(stamp.lines(out + b"1795239123.4")) == list(stamp.lines(out))
+    assert [time for time, _ in stamped.lines(out)] == [time + 0.25 for time, _ in rows]
+    assert list(stamped.lines(out + b"1795239123.4")) == list(stamped.lines(out))
 
 
 # --- the output
@@ -317,7 +319,7 @@ def test_short_rounds_have_no_bias(threads: int, took: float) -> None:
     dice, found = random.Random(1), []
     for _ in range(30 if took < 0.05 else 300):
         out = said(closed(threads, took, 4, dice), 4)
-        samples = tpcc_output.read({"stdout": out}, "db1", timed=True).samples
+        samples = output.parsed(stamped.printed({"stdout": out}), "db1", timed=True).samples
         found.append({each.metric: each.value for each in samples if each.time is None})
     rate = threads / took
     assert statistics.fmean(each["tps"] for each in found) == pytest.approx(rate, rel=0.01)
@@ -326,17 +328,19 @@ def test_short_rounds_have_no_bias(threads: int, took: float) -> None:
 
 def test_a_run_too_short_for_two_lines_counts_after_its_first_transaction() -> None:
     ends = [[(0.1 * number, KINDS[number % 2]) for number in range(1, 16)]]
-    samples = tpcc_output.read({"stdout": said(ends, 2)}, "db1", timed=True).samples
+    samples = output.parsed(stamped.printed({"stdout": said(ends, 2)}), "db1", timed=True).samples
     rates = [each.value for each in samples if (each.metric, each.time) == ("tps", None)]
     assert rates == [pytest.approx(10, rel=1e-3)]
     with pytest.raises(ParseError, match="too few transactions"):
-        tpcc_output.read({"stdout": said([[(0.5, "NEW_ORDER")]], 2)}, "db1", timed=True)
+        output.parsed(stamped.printed({"stdout": said([[(0.5, "NEW_ORDER")]], 2)}), "db1", timed=True)
 
 
 def test_output_without_times_has_the_rates_that_go_tpc_says() -> None:
     """Logs of elsewhere that are imported."""
     found = {
-        each.metric: each.value for each in tpcc_output.read(read("tpcc"), "db1").samples if each.time is None
+        each.metric: each.value
+        for each in output.parsed(stamped.printed(read("tpcc")), "db1").samples
+        if each.time is None
     }
     assert found["tpmc"] == 1306.1 and found["tps"] == pytest.approx(41.17, abs=0.01)
 
@@ -349,12 +353,12 @@ def test_a_stall_at_the_end_counts_and_thinking_at_the_end_does_not() -> None:
     rates = [
         each.value
         for thinks in (False, True)
-        for each in tpcc_output.read({"stdout": out}, "db1", timed=True, thinks=thinks).samples
+        for each in output.parsed(stamped.printed({"stdout": out}), "db1", timed=True, thinks=thinks).samples
         if (each.metric, each.time) == ("tps", None)
     ]
     assert rates == [pytest.approx(11 / 8, rel=0.01), pytest.approx(10, rel=0.01)]
     # A long run is judged by the same, and each of its values is a second.
-    found = tpcc_output.so_far(out)
+    found = output.so_far(out)
     assert len(found) == 8 and statistics.fmean(found) == pytest.approx(11 / 8, rel=0.01)
 
 
@@ -362,16 +366,16 @@ def test_a_stall_counts_for_as_long_as_it_was() -> None:
     """A minute with 10 s in which nothing was done, and no line is printed."""
     ends = [(at + part / 20, KINDS[part % 2]) for at in range(60) if not 25 <= at < 35 for part in range(1, 20)]
     out = said([[*ends, (60.5, "PAYMENT")]], 61)
-    found = tpcc_output.so_far(out)
+    found = output.so_far(out)
     assert len(found) == 59 and statistics.fmean(found) == pytest.approx(49 * 19 / 59)
     rates = [
         each.value
-        for each in tpcc_output.read({"stdout": out}, "db1", timed=True).samples
+        for each in output.parsed(stamped.printed({"stdout": out}), "db1", timed=True).samples
         if (each.metric, each.time) == ("tps", None)
     ]
     assert rates == [pytest.approx(statistics.fmean(found))]
     # What is still being written has no end yet.
-    assert tpcc_output.so_far(out[: out.index(b"Finished")]) == found
+    assert output.so_far(out[: out.index(b"Finished")]) == found
 
 
 def test_the_course_is_by_the_clock() -> None:

@@ -15,12 +15,12 @@ import msgspec
 from blocklab.charts.base import DAGGER, PALETTE, Chart, Panel, contrast, rows_of, titled, tooltip
 from blocklab.charts.plan import MOST_PANELS, Dot, columns
 from blocklab.charts.sweep import Sweep
+from blocklab.formats.load.fio.options import size
 from blocklab.model.metrics import metric as metric_of
 from blocklab.stats.analysis import Analysis
 from blocklab.stats.format import number, quantity, scale
 from blocklab.stats.grid import label_of
 from blocklab.study.factors import assignments, parts_of
-from blocklab.workloads.fio_jobs import size
 from blocklab.workloads.fio_shapes import ACCESS, BLOCK, DEPTH, JOBS, READS
 
 # From few to many, light to dark in one hue: the order shows without colour vision, and in print.

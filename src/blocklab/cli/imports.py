@@ -17,11 +17,11 @@ from rich.table import Table
 from blocklab import report
 from blocklab.cli.studies import AsJson, Runs
 from blocklab.errors import StudyError, Unreadable
+from blocklab.formats.clock import ORDERS
+from blocklab.formats.text import Refused
 from blocklab.imports import KINDS, Imported, Options, job_file, minimal, read, take
-from blocklab.imports.clock import ORDERS
 from blocklab.imports.disk import COMMAND, disk, yaml
 from blocklab.imports.study import name_of
-from blocklab.imports.text import Refused
 from blocklab.model import outside
 from blocklab.model.terminal import Console, Text, echo, echo_json
 from blocklab.report.imported import span

@@ -13,15 +13,15 @@ import typer
 from blocklab.cli.imports import FirstReport, zone_of
 from blocklab.cli.pages import page_file
 from blocklab.errors import StoreError, StudyError
-from blocklab.imports.clock import ORDERS
+from blocklab.formats.clock import ORDERS
 from blocklab.model.terminal import Console, echo, echo_json
 from blocklab.model.units import Duration, Share, Size
 from blocklab.sizing.choice import Candidate, Misfit, Options
 from blocklab.sizing.gather import Asked, gather
-from blocklab.sizing.kinds import KINDS
+from blocklab.sizing.kinds import READERS
 from blocklab.sizing.need import Need, busy_hours, need
 from blocklab.sizing.need import Options as NeedOptions
-from blocklab.sizing.readers.base import Reading
+from blocklab.sizing.reading import Reading
 from blocklab.study.shipped import study_file
 
 Quantity = TypeVar("Quantity", Duration, Share, Size)
@@ -211,8 +211,8 @@ def _asked(files: Sequence[str], kinds: Sequence[str], reading: Reading) -> Aske
     forced = {}
     for each in kinds:
         kind, _, place = each.partition("=")
-        if kind not in KINDS:
-            raise StudyError("", f"--as {each}: no kind {kind!r}", hint=f"there are {', '.join(KINDS)}")
+        if kind not in READERS.kinds:
+            raise StudyError("", f"--as {each}: no kind {kind!r}", hint=f"there are {', '.join(READERS.kinds)}")
         if (path := by_place.get(Path(place).resolve())) is None:
             raise StudyError("", f"--as {each}: that file was not given", hint="blocklab size FILE --as KIND=FILE")
         forced[path] = kind

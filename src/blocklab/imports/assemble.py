@@ -11,9 +11,10 @@ import msgspec
 import numpy as np
 
 from blocklab.errors import StudyError
-from blocklab.imports import fio_json
-from blocklab.imports.clock import DAY
-from blocklab.imports.found import REPORTS, Found
+from blocklab.formats.clock import DAY
+from blocklab.formats.found import Found
+from blocklab.formats.load.fio.json_file import REPORTS
+from blocklab.formats.load.fio.options import shaping
 from blocklab.imports.study import short, workload_name
 from blocklab.imports.timeline import Line, cpus_alone, devices, line_of, phases_of
 from blocklab.model.metrics import metric as metric_of
@@ -49,10 +50,12 @@ class Assembled(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Piece(msgspec.Struct, frozen=True):
-    """A file with its times known, and the folder below the stack's own that it stood in (a workload's name)."""
+    """A file with its times known, the folder below the stack's own that it stood in (a workload's name), and, of
+    what watched a workload, the one that it was joined to, where its times do not tell."""
 
     found: Found
     folder: str
+    joined: str = ""
 
 
 def assemble(
@@ -70,13 +73,13 @@ def assemble(
         tools = [other for at, other in groups if at == folder]
         name = workload_name(folder, tool, alone=len(tools) == 1)
         workload = _load(stack, name, tool, files)
-        told = {job.name: fio_json.shape(job.options) for job in jobs} if tool == "fio" else {}
+        told = {job.name: shaping(job.options) for job in jobs} if tool == "fio" else {}
         workloads.append(msgspec.structs.replace(workload, shapes={**told, **workload.shapes}))
     watchers = [piece for piece in pieces if not piece.found.tool]
-    workloads = [_watched(workload, [piece.found for piece in watchers]) for workload in workloads]
+    workloads = [_watched(workload, watchers) for workload in workloads]
     said: list[str] = []
     for folder in dict.fromkeys(piece.folder for piece in watchers):
-        mine = [piece.found for piece in watchers if piece.folder == folder]
+        mine = [piece for piece in watchers if piece.folder == folder]
         made = _from_timeline(stack, folder, mine, workloads, jobs, host=host, device=device)
         workloads += made.workloads
         said += made.said
@@ -207,20 +210,20 @@ def _moved(sample: Sample, by: float) -> Sample:
     return sample if sample.time is None else msgspec.structs.replace(sample, time=sample.time + by)
 
 
-def _watched(workload: Assembled, watchers: Sequence[Found]) -> Assembled:
+def _watched(workload: Assembled, watchers: Sequence[Piece]) -> Assembled:
     """With what was watched while it ran."""
     if not workload.phases:
         return workload
     low, high = min(phase.start for phase in workload.phases), max(phase.end for phase in workload.phases)
     watched, files = list(workload.watched), list(workload.files)
-    for each in watchers:
+    for piece in watchers:
         # Times that are made up tell nothing but what was joined by them.
-        if each.untimed or each.joined not in ("" if low > DAY else workload.name, workload.name):
+        if piece.found.untimed or piece.joined not in ("" if low > DAY else workload.name, workload.name):
             continue
-        if any(len(one.between(low, high).times) for one in each.watched):
-            around = [one.between(low - AROUND, high + AROUND) for one in each.watched]
+        if any(len(one.between(low, high).times) for one in piece.found.watched):
+            around = [one.between(low - AROUND, high + AROUND) for one in piece.found.watched]
             watched += [one for one in around if len(one.times)]
-            files.append(each.path)
+            files.append(piece.found.path)
     return msgspec.structs.replace(workload, watched=tuple(watched), files=tuple(files))
 
 
@@ -244,7 +247,7 @@ class _Made(msgspec.Struct, frozen=True):
 def _from_timeline(
     stack: str,
     folder: str,
-    watchers: Sequence[Found],
+    watchers: Sequence[Piece],
     workloads: Sequence[Assembled],
     jobs: Sequence[Section],
     *,
@@ -259,13 +262,13 @@ def _from_timeline(
     ]
     # What is busy beside a workload that is known is mostly its preparation; only a job file says otherwise.
     alone = [
-        each
-        for each in watchers
-        if not each.joined and (jobs or not any(_overlaps(each, *times) for times in taken))
+        piece.found
+        for piece in watchers
+        if not piece.joined and (jobs or not any(_overlaps(piece.found, *times) for times in taken))
     ]
     free = [one if each.untimed else _outside(one, taken) for each in alone for one in each.watched]
     # What another node did meanwhile is this workload only where nothing watched its own.
-    own = any(devices(each.watched, host) for each in watchers)
+    own = any(devices(piece.found.watched, host) for piece in watchers)
     mine = [each for each in free if each.host == host] if own else free
     line = line_of(stack, mine, device)
     cpus = cpus_alone(stack, mine) if line is None else None
@@ -287,7 +290,7 @@ def _from_timeline(
     workload = Assembled(
         name=name, tool="", samples=(), watched=tuple(each.between(low, high) for each in free),
         phases=(), files=files, line=line,
-        shapes={job.name: fio_json.shape(job.options) for job in jobs},
+        shapes={job.name: shaping(job.options) for job in jobs},
     )  # fmt: skip
     return _Made((workload,), ())
 

@@ -15,9 +15,10 @@ import msgspec
 import numpy as np
 
 from blocklab.errors import StudyError
-from blocklab.imports import clock, phases
+from blocklab.formats import clock
+from blocklab.formats.found import Found
+from blocklab.imports import phases
 from blocklab.imports.collect import Given
-from blocklab.imports.found import Found
 from blocklab.imports.study import ImportedStack, workload_name
 from blocklab.imports.timeline import device_of, series_of
 from blocklab.model.sample import Phase, Sample
@@ -166,9 +167,8 @@ def _together(load: Load, watcher: Given, why: str) -> None:
     first = watcher.shown
     if found.untimed:
         by = load.start - begin
-        watcher.found = msgspec.structs.replace(
-            found, watched=tuple(each.moved(by) for each in found.watched), untimed=False, joined=load.name
-        )
+        watcher.found = found.of_series(lambda series: series.moved(by), untimed=False)
+        watcher.joined = load.name
         watcher.remarks += (f"taken to have begun together with {load.name}: {why}",)
     else:
         _move(load, begin - load.start, f"taken to have begun together with {first}: {why}")

@@ -2,36 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from datetime import tzinfo
+from functools import partial
 from pathlib import Path
+from typing import TypeAlias
 
 import msgspec
 import numpy as np
 
 from blocklab.errors import StudyError
-from blocklab.imports import clock, fio, kinds
+from blocklab.formats import clock
+from blocklab.formats.clock import Clock
+from blocklab.formats.found import Found
+from blocklab.formats.gather import File
+from blocklab.formats.load.fio import log_file
+from blocklab.imports import kinds
 from blocklab.imports.assemble import Piece
-from blocklab.imports.found import Found
 from blocklab.imports.study import name_of
-from blocklab.imports.text import Refused, digest
 from blocklab.model.sample import Phase, Sample
+from blocklab.model.watched import Watched
 from blocklab.store.imported import ImportedFile
 
+Times: TypeAlias = list[float | None]
+"""By the places of a clock, seconds since the epoch; None for a date that does not exist."""
 
-class Given(msgspec.Struct):
-    """One file: as it was found, and with its times known; ``left_out`` says why it is not used."""
 
-    path: Path
-    folder: str
+class Given(File, kw_only=True):
+    """One file of a stack: as it was found, and with its times known."""
+
+    folder: str = ""
     """The workload that its folder is called after; empty for a file in the stack's own folder."""
     below: str = ""
     """That folder as it stands there."""
     repeat: int | None = None
     """Which repeat of its workload it is of, from 0; None where there is one, or it watched all of them."""
-    sha256: str = ""
-    found: Found | None = None
-    left_out: str = ""
+    joined: str = ""
+    """Of what watched a workload: the one that it was joined to, where its times do not tell."""
     remarks: tuple[str, ...] = ()
 
     @property
@@ -70,7 +77,10 @@ def files(stack: str, places: Sequence[str]) -> list[Given]:
             raise StudyError("", problem, hint="it is a folder, a file, or a pattern like 'logs/*.log'") from error
     if not found:
         raise StudyError("", f"--stack {stack}: there is no file in {', '.join(places)}")
-    return [Given(path, name_of(below.replace("/", "-")) if below else "", below) for path, below in found.items()]
+    return [
+        Given(path=path, folder=name_of(below.replace("/", "-")) if below else "", below=below)
+        for path, below in found.items()
+    ]
 
 
 def _files(place: Path) -> Iterator[tuple[Path, str]]:
@@ -105,20 +115,14 @@ def _matching(pattern: Path) -> list[Path]:
 def take(given: Sequence[Given], asked: Mapping[Path, str], first_report: str = "") -> None:
     """Each file read as what it is (``asked``: as what somebody said); ``first_report``: what that of iostat and
     vmstat covers. Raises ``StudyError`` for what is unclear."""
-    seen: dict[tuple[str | int, ...], Path] = {}
-    for each in given:
-        try:
-            kind = asked.get(each.path.resolve()) or kinds.kind_of(each.path)
-            each.sha256 = digest(each.path)
-            same: tuple[str | int, ...] = (each.sha256,)
-            if kind in fio.LOGS:
-                # Two clones of a steady rate leave the same rows, and so do IOPS and KiB/s of blocks of 1 KiB.
-                same = (each.sha256, each.folder, kind, fio.log_number(each.path.name))
-            if (other := seen.setdefault(same, each.path)) != each.path:
-                raise Refused(f"the same content as {other}")
-            each.found = kinds.read(each.path, kind, first_report)
-        except Refused as reason:
-            each.left_out = str(reason)
+    kinds.READERS.gather(given, asked, first_report=first_report, same=_same)
+
+
+def _same(given: Given) -> Hashable:
+    if given.kind not in log_file.LOGS:
+        return given.sha256
+    # Two clones of a steady rate leave the same rows, and so do IOPS and KiB/s of blocks of 1 KiB.
+    return given.sha256, given.folder, given.kind, log_file.log_number(given.path.name)
 
 
 def date(given: Mapping[str, Sequence[Given]], *, zone: tzinfo, order: str) -> None:
@@ -133,39 +137,66 @@ def date(given: Mapping[str, Sequence[Given]], *, zone: tzinfo, order: str) -> N
     # Those whose dates are sure help the others, first of all those of their workload, then of their stack.
     for sure in (True, False):
         for stack, each in ((stack, each) for stack, every in given.items() for each in every):
-            found = each.found
-            if found is None or found.clock is None or each.left_out:
-                continue
-            certain = all(stamp.sure or stamp.offset is not None for stamp in found.clock.stamps)
-            if certain != sure:
+            if each.found is None or each.left_out or _certain(each.found) is not sure:
                 continue
             place = (stack, each.folder)
             beside = [at for of, at in anchors if of == place] or [at for of, at in anchors if of[0] == stack]
             beside = beside or [at for _, at in anchors]
-            times, said = clock.resolve(found.clock, str(each.path), zone=zone, order=order, anchors=beside)
-            if lost := times.count(None):
-                said.append(f"{lost} of its times are of no day that exists: what stands there is left out")
-            each.remarks += tuple(said)
-            phases = tuple(_dated(found.phases, times))
-            known = np.array([np.nan if at is None else at for at in times], dtype=float)
-            start = min((phase.start for phase in phases), default=None) if found.start is None else found.start
-            end = max((phase.end for phase in phases), default=None) if found.end is None else found.end
-            each.found = msgspec.structs.replace(
-                found, samples=tuple(_at(found.samples, times)), phases=phases, clock=None, start=start, end=end,
-                watched=tuple(watched.dated(known) for watched in found.watched),
-            )  # fmt: skip
-            if sure and times and (times[0] or 0.0) > clock.DAY:
-                anchors.append((place, times[0] or 0.0))
+            resolve = partial(clock.resolve, where=str(each.path), zone=zone, order=order, anchors=beside)
+            each.found, first, remarks = dated(each.found, resolve)
+            each.remarks += tuple(dict.fromkeys(remarks))
+            if sure and first > clock.DAY:
+                anchors.append((place, first))
 
 
-def _at(samples: Sequence[Sample], times: Sequence[float | None]) -> Iterator[Sample]:
+def _certain(found: Found) -> bool | None:
+    """Whether its dates leave no doubt; None of a file whose times are known."""
+    clocks = _clocks(found)
+    stamps = [stamp for written in clocks for stamp in written.stamps]
+    return all(stamp.sure or stamp.offset is not None for stamp in stamps) if clocks else None
+
+
+def _clocks(found: Found) -> list[Clock]:
+    return [written for written in (found.clock, *(table.clock for table in found.tables)) if written is not None]
+
+
+def dated(found: Found, resolve: Callable[[Clock], tuple[Times, list[str]]]) -> tuple[Found, float, list[str]]:
+    """A file with its times known, the first of them, and what had to be assumed."""
+    remarks: list[str] = []
+    by_clock: dict[int, Times] = {}
+    for written in _clocks(found):
+        if id(written) not in by_clock:
+            by_clock[id(written)], said = resolve(written)
+            remarks += said
+            if lost := by_clock[id(written)].count(None):
+                remarks.append(f"{lost} of its times are of no day that exists: what stands there is left out")
+    first = min((times[0] or 0.0 for times in by_clock.values() if times), default=0.0)
+    if found.clock is not None:
+        times = by_clock[id(found.clock)]
+        phases = tuple(_phases(found.phases, times))
+        start = min((phase.start for phase in phases), default=None) if found.start is None else found.start
+        end = max((phase.end for phase in phases), default=None) if found.end is None else found.end
+        found = msgspec.structs.replace(
+            found, samples=tuple(_at(found.samples, times)), phases=phases, clock=None, start=start, end=end
+        )
+    tables = []
+    for table in found.tables:
+        if table.clock is not None:
+            at = np.array([np.nan if time is None else time for time in by_clock[id(table.clock)]], dtype=float)
+            watched = tuple(series.dated(at) for series in table.watched)
+            table = msgspec.structs.replace(table, watched=watched, clock=None, seconds=(), before=())
+        tables.append(table)
+    return msgspec.structs.replace(found, tables=tuple(tables)), first, remarks
+
+
+def _at(samples: Sequence[Sample], times: Times) -> Iterator[Sample]:
     for sample in samples:
         at = None if sample.time is None else times[int(sample.time)]
         if sample.time is None or at is not None:
             yield msgspec.structs.replace(sample, time=at)
 
 
-def _dated(phases: Sequence[Phase], times: Sequence[float | None]) -> Iterator[Phase]:
+def _phases(phases: Sequence[Phase], times: Times) -> Iterator[Phase]:
     for phase in phases:
         start, end = times[int(phase.start)], times[int(phase.end)]
         if start is not None and end is not None:
@@ -180,7 +211,11 @@ def pieces(given: Sequence[Given], host: str) -> list[Piece]:
             continue
         name = name_of(each.found.host) if each.found.host else host
         samples = tuple(msgspec.structs.replace(sample, host=name) for sample in each.found.samples)
-        watched = tuple(msgspec.structs.replace(one, host=name) for one in each.found.watched)
-        mine = msgspec.structs.replace(each.found, host=name, samples=samples, watched=watched)
-        found.append(Piece(mine, each.folder))
+        own = msgspec.structs.replace(each.found, host=name, samples=samples)
+        own = own.of_series(partial(_on, host=name))
+        found.append(Piece(own, each.folder, each.joined))
     return found
+
+
+def _on(series: Watched, host: str) -> Watched:
+    return msgspec.structs.replace(series, host=host)

@@ -11,12 +11,12 @@ from pathlib import Path
 import msgspec
 
 from blocklab.errors import ParseError
-from blocklab.imports import fio_json
-from blocklab.imports.text import Refused, head, refusal, whole
+from blocklab.formats.load.fio import json_file
+from blocklab.formats.load.fio.report import Job, Output, distribution
+from blocklab.formats.text import Refused, head, refusal, whole
 from blocklab.layers.performance import quantiles
 from blocklab.model.quantiles import at, distance
 from blocklab.model.units import Duration
-from blocklab.workloads.fio_output import Job, Output, distribution
 
 # What a table may have; of the greatest only those that MORE requests took longer than.
 PERCENTS = (1, *range(5, 100, 5), 99, 99.5, 99.9, 99.95, 99.99, 99.995, 99.999)
@@ -76,10 +76,10 @@ class Disk(msgspec.Struct, frozen=True):
 def disk(path: Path) -> Disk:
     """The profile of the disk that a file of fio's tells of. Raises ``Refused`` for one that does not tell what
     single requests took."""
-    if not fio_json.fits(head(path)):
+    if not json_file.fits(head(path)):
         raise Refused("no JSON of fio's; a profile is made of its JSON+ only")
     try:
-        reports = fio_json.run_of(whole(path))
+        reports = json_file.run_of(whole(path))
     except ParseError as error:
         raise refusal(error) from error
     output = reports[-1]

@@ -33,7 +33,7 @@ from blocklab.workloads.fio_shapes import DEPTH
 T = TypeVar("T", Sample, Watched)
 # Of a node that no file names.
 HOST = "host"
-# What began before this has no date of its own (imports.clock puts it on 1970-01-01).
+# What began before this has no date of its own (formats.clock puts it on 1970-01-01).
 _DATED = 1e8
 
 

@@ -9,9 +9,11 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
-from blocklab.imports import fio, fio_json
+from blocklab.formats.found import Found
+from blocklab.formats.load.fio import log_file
+from blocklab.formats.load.fio.json_file import REPORTS
+from blocklab.formats.load.fio.options import shaping
 from blocklab.imports.collect import Given
-from blocklab.imports.found import REPORTS, Found
 from blocklab.imports.study import name_of
 from blocklab.workloads import fio_shapes
 from blocklab.workloads.fio_shapes import UNSET
@@ -173,7 +175,7 @@ def _shape(point: _Point, others: Sequence[str], files: Mapping[int, str]) -> di
     more = {name: point.options.get(name, UNSET) for name in others}
     if id(point) in files:
         more["file"] = files[id(point)]
-    return {**fio_json.shape(point.found.options[point.job]), **more}
+    return {**shaping(point.found.options[point.job]), **more}
 
 
 def _rename(given: Given, names: Mapping[str, str], shapes: Mapping[str, Mapping[str, str]]) -> None:
@@ -234,9 +236,9 @@ def _logs(reports: Sequence[Given], every: Sequence[Given]) -> None:
             prefixes = {options[name].rpartition("/")[2] for name in options if name.endswith("_log")}
             of |= {(report.path.parent, prefix): (report, job) for prefix in prefixes}
     for each in every:
-        if each.found is None or each.found.kind not in fio.LOGS or not each.found.samples:
+        if each.found is None or each.found.kind not in log_file.LOGS or not each.found.samples:
             continue
         told = of.get((each.path.parent, each.found.samples[0].phase))
         # Of a report of several jobs with one prefix the log's number tells.
         if told is not None and told[0].found is not None and len(told[0].found.options) == 1:
-            each.repeat, each.found = told[0].repeat, fio.renamed(each.found, told[1])
+            each.repeat, each.found = told[0].repeat, log_file.renamed(each.found, told[1])

@@ -10,12 +10,13 @@ import msgspec
 import numpy as np
 
 from blocklab.errors import StudyError
-from blocklab.imports import identity
+from blocklab.formats.host import identity
+from blocklab.formats.load.fio.options import runtime
 from blocklab.imports import phases as points
 from blocklab.model.metrics import metric as metric_of
 from blocklab.model.sample import Phase, Sample
 from blocklab.model.watched import Watched, together
-from blocklab.workloads.fio_jobs import Section, runtime, sections
+from blocklab.workloads.fio_jobs import Section, sections
 
 LAYER = "iostat"
 # A probe's point may be so much later than its whole second says (stats.values).

@@ -8,15 +8,18 @@ from pathlib import Path
 import msgspec
 
 from blocklab.errors import StudyError
-from blocklab.imports import fio, fio_json, pgbench
+from blocklab.formats.found import Found
+from blocklab.formats.load.fio import log_file
+from blocklab.formats.load.fio.json_file import REPORTS
+from blocklab.formats.load.fio.options import numjobs
+from blocklab.formats.load.pgbench import aggregate, single
+from blocklab.formats.text import Refused, whole
 from blocklab.imports.collect import Given
-from blocklab.imports.found import REPORTS, Found
-from blocklab.imports.text import Refused, whole
 from blocklab.workloads.fio_jobs import Section
 
 _THREADS: dict[str, Callable[[Sequence[Path]], Found]] = {
-    "pgbench-log": pgbench.log,
-    "pgbench-aggregate": lambda paths: pgbench.aggregate([whole(path) for path in paths]),
+    "pgbench-log": single.read,
+    "pgbench-aggregate": lambda paths: aggregate.read([whole(path) for path in paths]),
 }
 _APART = "put the files of each run into a folder of its own below the stack's"
 _LATENCIES = ("fio-lat", "fio-clat", "fio-slat")
@@ -46,7 +49,7 @@ def join(given: Sequence[Given], jobs: Sequence[Section]) -> None:
         known = [name for names in told for name in names] or list(_numbers(jobs))
         # Of several JSONs nobody knows which one a number is of.
         numbers = known if len(told) < 2 else []
-        _clones([(each, found) for each, found in mine if found.kind in fio.LOGS], set(known), numbers)
+        _clones([(each, found) for each, found in mine if found.kind in log_file.LOGS], set(known), numbers)
         _means([(each, each.found) for each, _ in mine if each.found is not None and each.found.samples])
 
 
@@ -55,7 +58,7 @@ def _known(files: Sequence[_File]) -> list[_File]:
     majors = {found.major for _, found in files if found.kind in REPORTS}
     for each, found in files:
         if found.either and majors == {2}:
-            each.found = fio.in_microseconds(found)
+            each.found = log_file.in_microseconds(found)
         elif found.either and majors != {3}:
             each.found, each.left_out = None, found.either
     return [(each, each.found) for each, _ in files if each.found is not None]
@@ -96,7 +99,7 @@ def _disjoint(logs: Sequence[_File]) -> None:
 def _one(logs: Sequence[_File], read: Found, what: str) -> None:
     """``read`` is what all of them are together: the first file has it."""
     (first, own), *others = logs
-    first.found = msgspec.structs.replace(read, bad=own.bad, first_bad=own.first_bad)
+    first.found = msgspec.structs.replace(read, bad=own.bad, bad_rows=own.bad_rows)
     names = ", ".join(each.shown for each, _ in others)
     first.remarks += (f"one log with {names}, {what}: {read.rows:,} rows together",)
     for each, found in others:
@@ -107,7 +110,7 @@ def _one(logs: Sequence[_File], read: Found, what: str) -> None:
 def _numbers(jobs: Sequence[Section]) -> Iterator[str]:
     """The name to each number that fio gives: every clone of a job has one."""
     for job in jobs:
-        yield from [job.name] * fio_json.numjobs(job.options)
+        yield from [job.name] * numjobs(job.options)
 
 
 def _clones(logs: Sequence[_File], known: set[str], numbers: Sequence[str]) -> None:
@@ -144,7 +147,7 @@ def _means(files: Sequence[_File]) -> None:
         if found.kind not in _LATENCIES or any(sample.time is None for sample in found.samples):
             continue
         phase = found.samples[0].phase
-        if phase in rates and (means := fio.weighted(found, rates[phase])):
+        if phase in rates and (means := log_file.weighted(found, rates[phase])):
             each.found = msgspec.structs.replace(found, samples=(*means, *found.samples))
         elif found.kind != "fio-lat" or phase not in told:
             each.remarks += (_NO_MEAN,)
@@ -169,6 +172,6 @@ def _job(files: Sequence[_File], name: str, what: str) -> None:
     first, found = files[0]
     if len(files) > 1:
         kind = found.kind.removeprefix("fio-")
-        _one(files, _read(files, lambda paths: fio.read_logs(paths, kind, name)), what)
+        _one(files, _read(files, lambda paths: log_file.read_logs(paths, kind, name)), what)
     elif found.samples[0].phase != name:
-        first.found = fio.renamed(found, name)
+        first.found = log_file.renamed(found, name)

@@ -40,6 +40,6 @@ def shifted(table: Table, seconds: float) -> Table:
 
 
 def distance(table: Table, found: Table, *, beyond: float = 0.0) -> float:
-    """The Kolmogorov-Smirnov distance between a table and measured requests (``fio_output.distribution``): the
+    """The Kolmogorov-Smirnov distance between a table and measured requests (``fio.report.distribution``): the
     greatest difference of the two cumulative distributions, at what was measured above ``beyond`` (s)."""
     return max((abs(part - share(table, seconds)) for part, seconds in found if seconds > beyond), default=0.0)

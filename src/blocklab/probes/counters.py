@@ -5,29 +5,21 @@ https://docs.kernel.org/admin-guide/iostats.html
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
 import msgspec
 
 from blocklab.errors import ParseError
+from blocklab.formats.host.proc import DISKSTATS, NICS, SECTOR, UPTIME, Field, disks, files, interfaces, uptime
 from blocklab.model.plan import Argv
-from blocklab.probes.disks import SECTOR, disks
 from blocklab.probes.drbd import devices
-from blocklab.probes.net import interfaces
 
-_UPTIME, _DISKS, _NICS, _MIRRORS = "/proc/uptime", "/proc/diskstats", "/proc/net/dev", "/proc/drbd"
+_MIRRORS = "/proc/drbd"
 # One process that opens four small files: 3 ms more than starting any process takes. The time comes first and
 # last, so that a cut is noticed. Where a file is missing (/proc/drbd, while its module is not loaded) tail prints
 # the others and exits with 1: run it without asking for exit code 0, and let ``parse`` judge.
-ARGV: Argv = ("tail", "-n", "+1", "-v", _UPTIME, _DISKS, _NICS, _MIRRORS, _UPTIME)
-
-# ==> /proc/diskstats <==
-_HEADER = re.compile(r"^==> (/proc/\S+) <==\n", re.MULTILINE)
-# 5.68 0.99
-_SECONDS = re.compile(r"^(\d+\.\d+) \d+\.\d+$")
-_WITH_DISCARDS, _WITH_FLUSHES = 15, 17
+ARGV: Argv = ("tail", "-n", "+1", "-v", UPTIME, DISKSTATS, NICS, _MIRRORS, UPTIME)
 
 
 class Disk(msgspec.Struct, frozen=True):
@@ -85,43 +77,35 @@ T = TypeVar("T", Disk, Nic, Mirror)
 
 def parse(text: str) -> Counters:
     """What ``ARGV`` printed. Raises ``ParseError`` where a file but /proc/drbd is missing, or the end."""
-    found = _files(text)
-    missing = [name for name in (_UPTIME, _DISKS, _NICS) if name not in found]
+    found = files(text)
+    missing = [name for name in (UPTIME, DISKSTATS, NICS) if name not in found]
     if missing:
         raise ParseError("counters", f"without {', '.join(missing)}", text, hint="is /proc mounted on the node?")
-    if len(found[_UPTIME]) != 2:
+    if len(found[UPTIME]) != 2:
         raise ParseError("counters", "the output was cut: it does not end with the time", text)
-    first = _seconds(found[_UPTIME][0])
-    _seconds(found[_UPTIME][1])
-    nics = {name: Nic(each[0], each[1], each[8], each[9]) for name, each in interfaces(found[_NICS][0]).items()}
-    counted = {name: _disk(fields) for name, fields in disks(found[_DISKS][0]).items()}
+    first = _seconds(found[UPTIME][0])
+    _seconds(found[UPTIME][1])
+    nics = {name: Nic(each[0], each[1], each[8], each[9]) for name, each in interfaces(found[NICS][0]).items()}
+    counted = {name: _disk(fields) for name, fields in disks(found[DISKSTATS][0]).items()}
     return Counters(first, counted, nics, _mirrors(found.get(_MIRRORS, ("",))[0]))
 
 
-def _files(text: str) -> dict[str, tuple[str, ...]]:
-    """The text of each file that ``tail -v`` printed, by its path, in order where one was asked for twice."""
-    # "text of one file\n\n==> /proc/net/dev <==\ntext of the next one\n"
-    parts = _HEADER.split(text)
-    found: dict[str, tuple[str, ...]] = {}
-    for path, content in zip(parts[1::2], parts[2::2], strict=True):
-        found[path] = (*found.get(path, ()), content.rstrip("\n"))
-    return found
-
-
 def _seconds(text: str) -> float:
-    match = _SECONDS.match(text)
-    if match is None:
-        raise ParseError(_UPTIME, "not two numbers of seconds", text)
-    return float(match[1])
+    seconds = uptime(text)
+    if seconds is None:
+        raise ParseError(UPTIME, "not two numbers of seconds", text)
+    return seconds
 
 
 def _disk(field: Sequence[int]) -> Disk:
-    discards = len(field) >= _WITH_DISCARDS
+    discards = len(field) > Field.DISCARD_TIME
     return Disk(
-        reads=field[0], read_merges=field[1], read_bytes=field[2] * SECTOR,
-        writes=field[4], write_merges=field[5], write_bytes=field[6] * SECTOR,
-        discards=field[11] if discards else None, discard_bytes=field[13] * SECTOR if discards else None,
-        flushes=field[15] if len(field) >= _WITH_FLUSHES else None,
+        reads=field[Field.READS], read_merges=field[Field.READ_MERGES],
+        read_bytes=field[Field.READ_SECTORS] * SECTOR, writes=field[Field.WRITES],
+        write_merges=field[Field.WRITE_MERGES], write_bytes=field[Field.WRITE_SECTORS] * SECTOR,
+        discards=field[Field.DISCARDS] if discards else None,
+        discard_bytes=field[Field.DISCARD_SECTORS] * SECTOR if discards else None,
+        flushes=field[Field.FLUSHES] if len(field) > Field.FLUSH_TIME else None,
     )  # fmt: skip
 
 
@@ -143,11 +127,11 @@ def difference(before: Counters, after: Counters) -> Counters:
     Raises ``ParseError`` for a device that vanished, a counter that went back, and a node that booted again.
     """
     if after.time < before.time:
-        raise ParseError(_UPTIME, f"the node booted again: up for {before.time:g} s, then for {after.time:g} s")
+        raise ParseError(UPTIME, f"the node booted again: up for {before.time:g} s, then for {after.time:g} s")
     return Counters(
         after.time - before.time,
-        _each(_DISKS, before.disks, after.disks),
-        _each(_NICS, before.nics, after.nics),
+        _each(DISKSTATS, before.disks, after.disks),
+        _each(NICS, before.nics, after.nics),
         _each(_MIRRORS, before.drbd, after.drbd),
     )
 

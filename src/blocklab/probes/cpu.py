@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from itertools import pairwise
 from typing import ClassVar
 
-from blocklab.errors import ParseError
+from blocklab.formats.host.proc import STAT, ticks
 from blocklab.model.sample import OWN, Sample
 from blocklab.probes.points import points
 
-# cpu  209 0 6 301 0 0 0 0 0 0
-#      user nice system idle iowait irq softirq steal guest guest_nice: in ticks since boot, all CPUs together
-_CPU = re.compile(r"^cpu +(\d+(?: \d+)*) ?$", re.MULTILINE)
-
 # Guests' time is in user and nice already.
 _PARTS = {"user": (0, 1), "system": (2, 5), "idle": (3,), "iowait": (4,), "softirq": (6,), "steal": (7,)}
-_FIELDS = 8
 
 
 class Cpu:
@@ -38,13 +32,13 @@ class Cpu:
     """
 
     name: ClassVar[str] = "cpu"
-    path: ClassVar[str] = "/proc/stat"
+    path: ClassVar[str] = STAT
     device: ClassVar[bool] = False
     metrics: ClassVar[tuple[str, ...]] = (*(f"cpu.{part}" for part in _PARTS), "cpu.busy", OWN)
 
     def parse(self, text: bytes, host: str) -> tuple[Sample, ...]:
         """Shares of each interval; none where a counter went back (iowait may). Raises ``ParseError``."""
-        times = [(point.t, _ticks(point.text)) for point in points(text, self.path)]
+        times = [(point.t, ticks(point.text)) for point in points(text, self.path)]
         samples = []
         for (_, before), (time, after) in pairwise(times):
             spent = [new - old for old, new in zip(before, after, strict=True)]
@@ -55,11 +49,3 @@ class Cpu:
                 share = 100 * sum(spent[field] for field in fields) / total
                 samples.append(Sample(f"cpu.{name}", share, "%", "cpu", host, time=time))
         return tuple(samples)
-
-
-def _ticks(text: str | None) -> list[int]:
-    found = _CPU.search(text or "")
-    ticks = [int(field) for field in found[1].split()][:_FIELDS] if found else []
-    if len(ticks) < _FIELDS:
-        raise ParseError("/proc/stat", f"no cpu line of at least {_FIELDS} numbers", text or "")
-    return ticks

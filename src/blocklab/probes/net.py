@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from itertools import pairwise
 from typing import ClassVar
 
-from blocklab.errors import ParseError
+from blocklab.formats.host.proc import NICS, interfaces
 from blocklab.model.sample import Sample
 from blocklab.probes.points import points, rate
-
-# Inter-|   Receive                                                |  Transmit
-#  face |bytes    packets errs drop fifo frame compressed multicast|bytes    packets errs drop fifo colls ...
-#     lo: 2076526    3602    0    0    0     0          0         0  2076526    3602    0    0    0     0  0  0
-_INTERFACE = re.compile(r"^ *([^\s:]+): *(\d+(?: +\d+){15}) *$")
 
 _COUNTERS = {
     "rx.bandwidth": (0, "B/s"), "rx.packets": (1, "1/s"), "rx.drops": (3, "1/s"),
@@ -34,7 +28,7 @@ class Net:
     """
 
     name: ClassVar[str] = "net"
-    path: ClassVar[str] = "/proc/net/dev"
+    path: ClassVar[str] = NICS
     device: ClassVar[bool] = False
     metrics: ClassVar[tuple[str, ...]] = tuple(_COUNTERS)
 
@@ -49,17 +43,3 @@ class Net:
                     if value is not None:
                         samples.append(Sample(metric, value, unit, nic, host, time=end))
         return tuple(sorted(samples, key=lambda each: (each.time or 0.0, each.layer, each.metric)))
-
-
-def interfaces(text: str | None) -> dict[str, list[int]]:
-    """The 16 numbers of each interface in /proc/net/dev's text. Raises ``ParseError``."""
-    lines = (text or "").splitlines()
-    if len(lines) < 3 or not lines[0].startswith("Inter-|"):
-        raise ParseError("/proc/net/dev", "not a table of interfaces", text or "")
-    found = {}
-    for line in lines[2:]:
-        match = _INTERFACE.match(line)
-        if match is None:
-            raise ParseError("/proc/net/dev", "a line is not an interface with 16 numbers", line)
-        found[match[1]] = [int(field) for field in match[2].split()]
-    return found

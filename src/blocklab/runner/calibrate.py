@@ -17,6 +17,7 @@ from pathlib import Path
 import msgspec
 
 from blocklab.errors import KnobError, ParseError
+from blocklab.formats.load.fio import report
 from blocklab.model.ground import Topology
 from blocklab.model.host import must
 from blocklab.model.plan import Fact, Run
@@ -33,7 +34,6 @@ from blocklab.study.links import plan_links
 from blocklab.study.phases import TuneLink
 from blocklab.study.read import build
 from blocklab.study.types import Study
-from blocklab.workloads import fio_output
 
 # How a rate differs is looked at over a link of so many ms, in so many runs.
 _NOISE_MS, _NOISE_RUNS = 1.0, 6
@@ -180,7 +180,7 @@ class _Bench:
                 found[f"{way}.latency"] = done.lat_ns.mean / 1e9
         return found
 
-    def _jobs(self, device: str, wanted: Mapping[str, tuple[str, int]]) -> dict[str, fio_output.Direction]:
+    def _jobs(self, device: str, wanted: Mapping[str, tuple[str, int]]) -> dict[str, report.Direction]:
         """What fio says of each job, (way, queue depth) by its name, one after the other."""
         size = _RAMDISK_KIB * 2**10 if device == _RAMDISK else _PART
         argv = ["env", "LC_ALL=C", "fio", "--output-format=json", "--eta=never"]
@@ -191,8 +191,8 @@ class _Bench:
                 f"--runtime={round(self._seconds * 1000)}ms", "--ramp_time=100ms", "--stonewall",
             ]  # fmt: skip
         said = must(self._host, argv)
-        jobs = {job.jobname: job for job in fio_output.decode({"stdout": said.encode()}).jobs}
-        found: dict[str, fio_output.Direction] = {}
+        jobs = {job.jobname: job for job in report.decode(said).jobs}
+        found: dict[str, report.Direction] = {}
         for name, (way, _) in wanted.items():
             done = getattr(jobs[name], way) if name in jobs else None
             if done is None or not done.total_ios:

@@ -9,9 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from blocklab.errors import StudyError
-from blocklab.imports import identity
-from blocklab.imports.device_names import NUMBERED, named
-from blocklab.imports.identity import Moved, listed
+from blocklab.formats.host import identity
+from blocklab.formats.host.device_names import NUMBERED, named
+from blocklab.formats.host.identity import Moved, listed
 from blocklab.model.watched import Values
 from blocklab.sizing.series import Columns, Series, columns, joined
 

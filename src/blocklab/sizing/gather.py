@@ -3,29 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 import msgspec
 import numpy as np
 
 from blocklab.errors import StudyError
-from blocklab.imports.text import Refused, digest
-from blocklab.sizing import devices, kinds
+from blocklab.formats.gather import File
+from blocklab.sizing import devices
 from blocklab.sizing.curve import Curve, apart, curve_of, filled, mean, overlap, total
-from blocklab.sizing.readers import cloudwatch
-from blocklab.sizing.readers.base import Reading
+from blocklab.sizing.kinds import MODELS, READERS
+from blocklab.sizing.models import cloudwatch
+from blocklab.sizing.reading import Reading
 from blocklab.sizing.series import (
     Columns,
-    Found,
     Interval,
     Series,
+    Statistics,
     Trust,
     implausible,
     joined,
     parts_of,
 )
 from blocklab.sizing.snapshots import pair
-from blocklab.sizing.system import File, Gathered, Source, System
+from blocklab.sizing.system import Gathered, Input, Source, System
 from blocklab.stats.format import shortened
 
 # Two sources of the same I/O may differ by this much before it is said; sampling and rounding make a few per cent.
@@ -47,11 +49,8 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     left_out: tuple[str, ...] = ()
 
 
-class _Given(msgspec.Struct):
-    path: Path
-    kind: str = ""
-    found: Found | None = None
-    left_out: str = ""
+class _Given(File, kw_only=True):
+    statistics: Statistics = Statistics()
 
 
 def gather(paths: Sequence[Path], asked: Asked) -> Gathered:
@@ -59,15 +58,17 @@ def gather(paths: Sequence[Path], asked: Asked) -> Gathered:
 
     Raises ``StudyError`` where a file may be several kinds, and where nothing usable was found.
     """
-    given = [_read(path, asked) for path in paths]
-    _same_content(given)
+    given = [_Given(path=path) for path in paths]
+    forced = {path.resolve(): kind for path, kind in asked.kinds.items()}
+    take = partial(_take, reading=asked.reading)
+    READERS.gather(given, forced, first_report=asked.reading.first_report, take=take)
     remarks: list[str] = []
     labels = _labels(given, asked)
     series = _series(given, labels, asked, remarks)
     series = _plausible(series, remarks)
     groups = _systems(series, remarks)
     if not groups:
-        labels_of = "; ".join(kind.label for kind in kinds.KINDS.values())
+        labels_of = "; ".join(kind.label for kind in READERS.kinds.values())
         raise StudyError("", f"no usable statistics: {_reasons(given, remarks)}",
                          hint=f"known are {labels_of}; --as KIND=FILE says what a file is")  # fmt: skip
     known = set().union(*(parts_of(each.intervals) for every in groups.values() for each in every))
@@ -80,24 +81,11 @@ def gather(paths: Sequence[Path], asked: Asked) -> Gathered:
     return Gathered(systems, tuple(_told(each, series) for each in given), tuple(dict.fromkeys(remarks)))
 
 
-def _read(path: Path, asked: Asked) -> _Given:
-    given = _Given(path)
-    try:
-        given.kind = asked.kinds.get(path) or kinds.kind_of(path)
-        given.found = kinds.read(path, given.kind, asked.reading)
-    except Refused as reason:
-        given.left_out = str(reason)
-    return given
-
-
-def _same_content(given: Sequence[_Given]) -> None:
-    seen: dict[str, Path] = {}
-    for each in given:
-        if each.left_out:
-            continue
-        other = seen.setdefault(digest(each.path), each.path)
-        if other != each.path:
-            each.left_out, each.found = f"the same content as {other}", None
+def _take(given: _Given, reading: Reading) -> None:
+    """Keeps what its statistics are, and not the table that they are made of."""
+    assert given.found is not None
+    given.statistics = MODELS[given.kind](given.found, reading)
+    given.found = msgspec.structs.replace(given.found, tables=(), dumps=(), periods=(), points=())
 
 
 def _reasons(given: Sequence[_Given], remarks: Sequence[str]) -> str:
@@ -126,12 +114,12 @@ def _series(
             continue
         wanted = asked.names.get(each.path, "")
         remarks += _file_remarks(each)
-        for one in each.found.series:
+        for one in each.statistics.series:
             found.append(
                 (one.system, msgspec.structs.replace(one, system=wanted or one.system or labels[each.path]))
             )
             remarks += [f"{each.path}: {remark}" for remark in one.remarks]
-        for dump in each.found.snapshots:
+        for dump in each.statistics.snapshots:
             name = wanted or dump.system or labels[each.path]
             snapshots.append(msgspec.structs.replace(dump, system=name))
     paired = pair(snapshots, every=asked.every)
@@ -144,11 +132,12 @@ def _series(
 
 def _file_remarks(given: _Given) -> Iterator[str]:
     assert given.found is not None
-    yield from (f"{given.path}: {remark}" for remark in given.found.remarks)
-    for bad in given.found.bad[:_MOST_BAD]:
+    remarks = dict.fromkeys((*given.found.remarks, *given.statistics.remarks))
+    yield from (f"{given.path}: {remark}" for remark in remarks)
+    for bad in given.found.bad_rows[:_MOST_BAD]:
         yield f"{given.path}:{bad.line}: left out: {bad.text[:80]!r}"
-    if given.found.lost > _MOST_BAD:
-        yield f"{given.path}: {given.found.lost} lines left out in all"
+    if (lost := given.found.bad) > _MOST_BAD:
+        yield f"{given.path}: {lost} lines left out in all"
 
 
 def _plausible(series: Sequence[tuple[str, Series]], remarks: list[str]) -> list[tuple[str, Series]]:
@@ -333,9 +322,9 @@ def _compared(main: Curve, other: Curve, mine: Series, its: Series) -> Iterator[
             yield f"{its.source} tells of {second / first:.2g} times the {what} of {mine.source}"
 
 
-def _told(given: _Given, series: Sequence[tuple[str, Series]]) -> File:
+def _told(given: _Given, series: Sequence[tuple[str, Series]]) -> Input:
     mine = [one for _, one in series if given.path in one.files]
-    return File(
+    return Input(
         path=given.path, kind=given.kind, left_out=given.left_out,
         system=", ".join(dict.fromkeys(one.system for one in mine)),
         intervals=sum(len(one.intervals) for one in mine),

@@ -11,7 +11,6 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from blocklab.imports.text import Bad
 from blocklab.model.watched import Values
 
 # Bytes of one request that no device or server has: sources outside these bounds are implausible (a sector is the
@@ -255,14 +254,12 @@ COUNTERS = (
 """The names in ``Device.counters``: requests, bytes, seconds that all requests took together, commits."""
 
 
-class Found(msgspec.Struct, frozen=True, kw_only=True):
-    """What one file held: whole ``series``, or ``snapshots`` that are still to be paired, also with those of other
-    files. ``bad``: the lines that were left out, the first few of ``lost``."""
+class Statistics(msgspec.Struct, frozen=True, kw_only=True):
+    """What one file tells of systems: whole ``series``, or ``snapshots`` that are still to be paired, also with
+    those of other files."""
 
     series: tuple[Series, ...] = ()
     snapshots: tuple[Snapshot, ...] = ()
-    bad: tuple[Bad, ...] = ()
-    lost: int = 0
     remarks: tuple[str, ...] = ()
 
 

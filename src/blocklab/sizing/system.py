@@ -10,7 +10,7 @@ from blocklab.sizing.curve import Curve
 from blocklab.sizing.series import Trust
 
 
-class File(msgspec.Struct, frozen=True, kw_only=True):
+class Input(msgspec.Struct, frozen=True, kw_only=True):
     """What became of one file. ``left_out`` says why it is not used; empty where it is."""
 
     path: Path
@@ -54,5 +54,5 @@ class Gathered(msgspec.Struct, frozen=True):
     """The systems, each file, and what had to be left out or assumed."""
 
     systems: tuple[System, ...]
-    files: tuple[File, ...]
+    files: tuple[Input, ...]
     remarks: tuple[str, ...]

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from typing import ClassVar
 
 import msgspec
 
+from blocklab.model.node_programs import program
 from blocklab.model.plan import Argv, Fact, Port, Run, Step
 from blocklab.model.stop import DEFAULT, AnyStop, Rule, Stop, rule_of
 from blocklab.model.workload import Command, Live
@@ -15,6 +16,11 @@ from blocklab.model.workload import Command, Live
 def version(host: str, layer: str, argv: Argv, find: Callable[[str], str]) -> Fact:
     """The question for a tool's version, which ``find`` takes out of what it prints."""
     return Fact(host, layer, argv, lambda text: {"version": find(text)}, lasting=True)
+
+
+def stamped(argv: Argv) -> Argv:
+    """The command, so that its lines have times, for ``formats.stamped``."""
+    return program("stamp", *argv)
 
 
 def target(port: Port, tool: str) -> str:
@@ -30,12 +36,6 @@ def no_target_yet(port: Port, tool: str) -> list[Step]:
         remove = ("rm", "-f", target(port, tool))
         steps.append(Run(port.host, remove, undo=remove))
     return steps
-
-
-def seconds_of(steps: Iterable[tuple[float, float]]) -> list[float]:
-    """The rate (1/s) in each second, of steps of (seconds, count). One of several seconds, in which a tool printed
-    nothing, stands for as many."""
-    return [count / took for took, count in steps if took > 0 for _ in range(max(1, round(took)))]
 
 
 class Base(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="workload", kw_only=True):

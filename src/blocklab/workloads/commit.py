@@ -3,39 +3,25 @@ https://www.postgresql.org/docs/17/pgtestfsync.html"""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import ClassVar
 
 import msgspec
 
 from blocklab.errors import ParseError
+from blocklab.formats.load import pg_test_fsync
+from blocklab.formats.load.stamped import lines
 from blocklab.model.metrics import each_of
 from blocklab.model.plan import Fact, Kind, Port, Step
 from blocklab.model.sample import Parsed, Phase, Sample
 from blocklab.model.units import Duration
 from blocklab.model.workload import Command
-from blocklab.workloads import stamp
-from blocklab.workloads.base import Base, no_target_yet, target, version
+from blocklab.workloads.base import Base, no_target_yet, stamped, target, version
 
-LAYER = "pg_test_fsync"
+LAYER = pg_test_fsync.TOOL
 # Four methods twice, five sizes, two orders of write and close, and writes without a sync.
 _TESTS = 16
 _SPARE = 60.0
-
-# Compare file sync methods using one 8kB write:
-# Compare file sync methods using two 8kB writes:
-# Compare open_sync with different write sizes:
-# Non-sync'ed 8kB writes:
-_SECTIONS = {
-    "Compare file sync methods using one 8kB write:": "",
-    "Compare file sync methods using two 8kB writes:": "-2x8k",
-}
-_UNSYNCED = "Non-sync'ed 8kB writes:"
-#         open_datasync                      7643.743 ops/sec     131 usecs/op
-#         fsync_writethrough                              n/a
-#         open_datasync                                   n/a*                 (a file system without O_DIRECT)
-_METHOD = re.compile(r"^ +(\w+) +(?:(\d+\.\d+) ops/sec +\d+ usecs/op|(n/a\*?))$")
 
 
 class Commit(Base, frozen=True, tag="commit"):
@@ -93,7 +79,7 @@ class Commit(Base, frozen=True, tag="commit"):
             f"--secs-per-test={int(self.time)}",
         )
         # Each operation of the last test may take long.
-        return Command(port.host, stamp.stamped(("env", "LC_ALL=C", *argv)), 2 * (self.lasts() or 0) + _SPARE)
+        return Command(port.host, stamped(("env", "LC_ALL=C", *argv)), 2 * (self.lasts() or 0) + _SPARE)
 
     def facts(self, port: Port) -> tuple[Fact, ...]:
         # pg_test_fsync (PostgreSQL) 17.11 (Debian 17.11-0+deb13u1)
@@ -104,7 +90,7 @@ class Commit(Base, frozen=True, tag="commit"):
         """For each phase ``sync.iops`` (1/s: syncs, each of one or two writes) and ``sync.latency.mean`` (s); for
         ``unsynced`` ``write.iops`` and ``write.latency.mean``. Raises ``ParseError``.
         """
-        found = list(_rates(raw["stdout"]))
+        found = list(pg_test_fsync.rates(lines(raw["stdout"])))
         # fdatasync and fsync work everywhere; the writes without a sync are the last test.
         missing = {"fdatasync", "fsync", "fdatasync-2x8k", "fsync-2x8k", "unsynced"} - {name for name, *_ in found}
         if missing:
@@ -120,16 +106,3 @@ class Commit(Base, frozen=True, tag="commit"):
             samples.append(Sample(f"{what}.latency.mean", 1 / rate, "s", LAYER, host, name))
         phases = (Phase(name, end - self.time, end) for name, _, end in found)
         return Parsed(tuple(samples), tuple(phases))
-
-
-def _rates(out: bytes) -> Iterator[tuple[str, float, float]]:
-    """(phase, operations a second, when it ended in seconds since the epoch)."""
-    suffix: str | None = None
-    unsynced = False
-    for time, line in stamp.lines(out):
-        if line and not line.startswith((" ", "(")):
-            suffix, unsynced = _SECTIONS.get(line), line == _UNSYNCED
-        elif suffix is None and not unsynced:
-            continue
-        elif (match := _METHOD.match(line)) and match[2]:
-            yield "unsynced" if unsynced else f"{match[1]}{suffix}", float(match[2]), time

@@ -9,6 +9,7 @@ from typing import ClassVar, Literal
 import msgspec
 
 from blocklab.errors import ParseError
+from blocklab.formats.load.dd import copied
 from blocklab.model.plan import Fact, Kind, Port, Step
 from blocklab.model.sample import Parsed, Phase, Sample
 from blocklab.model.units import Size
@@ -23,9 +24,6 @@ _SLOWEST = 2**20
 _RATE = 20
 _SPARE = 60.0
 
-# 104857600 bytes (105 MB, 100 MiB) copied, 0.0623 s, 1.7 GB/s
-# 512 bytes copied, 6.5e-05 s, 7.9 MB/s
-_COPIED = re.compile(r"^(\d+) bytes (?:\(.*\) )?copied, (\d+(?:\.\d+)?(?:e[+-]?\d+)?) s, ", re.MULTILINE)
 # Dirty:               104 kB
 _DIRTY = re.compile(r"^(?:Dirty|Writeback): +(\d+) kB$", re.MULTILINE)
 
@@ -123,10 +121,10 @@ class Dd(Base, frozen=True, tag="dd"):
         Raises ``ParseError``.
         """
         said = raw.get("stderr", b"").decode(errors="replace")
-        match = _COPIED.search(said)
-        if match is None:
+        found = copied(said)
+        if found is None:
             raise ParseError("dd", "no line '... bytes ... copied' in its output", said)
-        done, seconds = int(match[1]), float(match[2])
+        done, seconds = found
         if done != self.writes * self.bs or seconds <= 0:
             raise ParseError("dd", f"copied {done} bytes, but {self.writes * self.bs} were asked for", said)
         start = _clock(raw, "before")

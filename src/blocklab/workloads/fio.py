@@ -12,13 +12,15 @@ from typing import ClassVar, Self
 import msgspec
 
 from blocklab.errors import ParseError
+from blocklab.formats.load.fio import averaged, report
+from blocklab.formats.load.fio.options import SHAPING, queue_depth, runtime, seconds, size
 from blocklab.model import places
 from blocklab.model.knobs import Question, Table
 from blocklab.model.plan import Fact, Kind, Port, Put, Run, Step
 from blocklab.model.sample import Parsed, Sample
 from blocklab.model.units import Size
 from blocklab.model.workload import Command
-from blocklab.workloads import fio_jobs, fio_options, fio_output, fio_shapes
+from blocklab.workloads import fio_jobs, fio_measured, fio_options, fio_shapes
 from blocklab.workloads.base import Stoppable, no_target_yet, target, version
 from blocklab.workloads.fio_jobs import JobValue
 
@@ -94,7 +96,7 @@ class Fio(Stoppable, frozen=True, tag="fio"):
     takes: ClassVar[tuple[Kind, ...]] = ("dir", "block")
     refused: ClassVar[tuple[str, ...]] = ("from",)
     rates: ClassVar[tuple[str, ...]] = ("read.iops", "write.iops", "trim.iops")
-    metrics: ClassVar[tuple[str, ...]] = fio_output.METRICS
+    metrics: ClassVar[tuple[str, ...]] = report.METRICS
     # Loading its libraries, measuring its clock twice, a fixed nap of 0.1 s: in a node 0.36 s until the first I/O.
     head_start: ClassVar[float] = 0.25
     ends_on: ClassVar[int] = signal.SIGINT
@@ -134,7 +136,7 @@ class Fio(Stoppable, frozen=True, tag="fio"):
 
     def shapes(self) -> dict[str, dict[str, str]]:
         """Options of a ``matrix`` that have no axis of their own are one by their own names."""
-        others = [name for name in self.matrix if name not in fio_shapes.SHAPING]
+        others = [name for name in self.matrix if name not in SHAPING]
         return {
             section.name: fio_shapes.shape(section.options)
             | {name: section.options.get(name, fio_shapes.UNSET) for name in others}
@@ -143,7 +145,7 @@ class Fio(Stoppable, frozen=True, tag="fio"):
 
     def queue_depths(self) -> dict[str, int | None]:
         """``iodepth`` x ``numjobs`` of each job."""
-        return {section.name: fio_jobs.queue_depth(section.options) for section in self.sections()}
+        return {section.name: queue_depth(section.options) for section in self.sections()}
 
     @property
     def all_jobs(self) -> dict[str, dict[str, JobValue]]:
@@ -185,11 +187,11 @@ class Fio(Stoppable, frozen=True, tag="fio"):
 
     def live(self, out: bytes, err: bytes) -> Mapping[str, list[float]]:
         """``read.iops`` and ``write.iops`` of each second so far."""
-        return fio_output.so_far(out)
+        return report.so_far(out)
 
     def steady(self, parsed: Parsed) -> Parsed:
         """IOPS and bandwidth without the first second."""
-        return fio_output.without_start(parsed)
+        return fio_measured.without_start(parsed)
 
     def _option_problems(self) -> Iterator[tuple[str, str]]:
         if self.size is None:
@@ -214,10 +216,10 @@ class Fio(Stoppable, frozen=True, tag="fio"):
         """Why an option's value cannot be what is meant."""
         try:
             filled = self.size if self.fill else None
-            if option in ("size", "filesize") and filled is not None and fio_jobs.size(str(value)) > filled:
+            if option in ("size", "filesize") and filled is not None and size(str(value)) > filled:
                 return f"{option}: {value} is more than the workload's `size`, which is filled; raise that one"
             if option in ("ramp_time", "startdelay", "runtime", "timeout"):
-                fio_jobs.seconds(str(value))
+                seconds(str(value))
             if option in ("rwmixread", "rwmixwrite"):
                 int(value)
         except ValueError as error:
@@ -282,7 +284,7 @@ class Fio(Stoppable, frozen=True, tag="fio"):
         """The whole job file for a target (a file's or a device's path); ``more``: options of every job."""
         # fio takes ":" between two file names
         head = "; made by blocklab\n[global]\nfilename=" + where.replace(":", "\\:") + "\n" + self._head()
-        ours = {**fio_output.OURS, **more}
+        ours = {**fio_measured.OURS, **more}
         extra = {}
         for number, section in enumerate(self.sections()):
             extra[section.name] = [f"{option}={value or f'{FOLDER}/{number}'}" for option, value in ours.items()]
@@ -293,7 +295,7 @@ class Fio(Stoppable, frozen=True, tag="fio"):
 
     def lasts(self) -> float | None:
         """The jobs' run times together; unknown where one of them ends by its size."""
-        times = [fio_jobs.runtime(section.options) for section in self.sections()]
+        times = [runtime(section.options) for section in self.sections()]
         return None if None in times else sum(time for time in times if time is not None)
 
     def lasting(self, port: Port) -> tuple[Step, ...]:
@@ -349,7 +351,7 @@ class Fio(Stoppable, frozen=True, tag="fio"):
     def command(self, port: Port) -> Command:
         """fio itself; it leaves three logs for each phase, in the order of the sections."""
         listed = self.sections()
-        logs = (f"*_{kind}.log" for kind in fio_output.LOGS)
+        logs = (f"*_{kind}.log" for kind in averaged.LOGS)
         argv = ("env", "LC_ALL=C", "fio", "--output-format=json+", "--eta=never", JOBFILE)
         longest = sum(fio_jobs.longest(section.options) for section in listed) + _SPARE
         return Command(port.host, argv, longest, tuple(f"{FOLDER}/{log}" for log in logs))
@@ -365,19 +367,20 @@ class Fio(Stoppable, frozen=True, tag="fio"):
         ``sync.ios`` and ``sync.latency.*`` where the job synced; ``cpu.user``, ``cpu.system`` (%). Raises
         ``ParseError`` for output without JSON, an errored or missing job, or a job that did no I/O.
         """
-        jobs = {job.jobname: job for job in fio_output.decode(raw).jobs}
+        out, err = (raw.get(name, b"").decode(errors="replace") for name in ("stdout", "stderr"))
+        jobs = {job.jobname: job for job in report.decode(out, err).jobs}
         names = [section.name for section in self.sections()]
         if set(names) != set(jobs):
             raise ParseError("fio", f"ran the jobs {sorted(jobs)}, but the job file has {sorted(names)}")
         samples: list[Sample] = []
         phases = []
         for number, name in enumerate(names):
-            phase = fio_output.phase(jobs[name])
+            phase = report.phase(jobs[name])
             phases += [phase] if phase else []
-            samples += fio_output.values(jobs[name], host)
-            for kind in fio_output.LOGS:
-                samples += fio_output.series_samples(kind, raw.get(f"{number}_{kind}.log", b""), host, name, phase)
-        histograms = tuple(each for name in names for each in fio_output.histograms(jobs[name], host))
+            samples += report.values(jobs[name], host)
+            for kind in averaged.LOGS:
+                samples += averaged.samples(kind, raw.get(f"{number}_{kind}.log", b""), host, name, phase)
+        histograms = tuple(each for name in names for each in report.histograms(jobs[name], host))
         return Parsed(tuple(samples), tuple(phases), histograms=histograms)
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from blocklab.model.allowed import NUMBER as ONE
 from blocklab.model.allowed import NUMBERS, TEXT, WORD, Allowed, Shape, entries, words
-from blocklab.workloads import fio_output
+from blocklab.workloads.fio_measured import OURS
 from blocklab.workloads.fio_options import ENGINES
 
 # Of a flag fio takes "stonewall=" too.
@@ -93,7 +93,7 @@ ALLOWED = Allowed(
         **entries(NUMBER, "disk_util bwavgtime iopsavgtime unit_base block_error_percentiles"),
         **entries(words("0", "false"), "gtod_reduce disable_lat"),
         # They have no effect, and do not reach the host.
-        **dict.fromkeys(fio_output.OURS, Shape("a text", r".*")),
+        **dict.fromkeys(OURS, Shape("a text", r".*")),
         # Of engines.
         **entries(NUMBER, "hipri hipri_percentage nowait uncached userspace_reap libaio_vectored fixedbufs"),
         **entries(NUMBER, "registerfiles"),

@@ -12,8 +12,9 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from blocklab.workloads import fio_output
+from blocklab.formats.load.fio.options import seconds, size
 from blocklab.workloads.fio_allowed import ALLOWED, REPORTS
+from blocklab.workloads.fio_measured import OURS
 
 JobValue: TypeAlias = str | int | float | bool
 
@@ -22,7 +23,6 @@ _OPTION = re.compile(r"[a-z][a-z0-9_]*")
 _UNSAFE = re.compile(r"[\x00-\x08\x0a-\x1f\x7f$`]")
 # "64KiB", "1MiB", "1.5Gi": what fio (kb_base=1024, its default) takes for powers of ten.
 _BINARY = re.compile(r"\d+(\.\d+)?[kmgtp]i(b)?", re.IGNORECASE)
-_NUMBER = re.compile(r"(\d+(?:\.\d+)?)\s*([a-z]*)", re.IGNORECASE)
 _LONGEST = 1000
 
 
@@ -69,7 +69,7 @@ def option_problem(option: str, value: JobValue) -> str | None:
 def report_problem(option: str) -> str | None:
     """Why this option is refused in a study. In a job file that people have it may stand: it has no effect
     there."""
-    return f"{option}: refused: {REPORTS}" if option in fio_output.OURS else None
+    return f"{option}: refused: {REPORTS}" if option in OURS else None
 
 
 def unit_problem(option: str, value: JobValue) -> str | None:
@@ -141,41 +141,14 @@ def instrument(text: str, extra: Mapping[str, Iterable[str]]) -> str:
         if _bare(line).startswith("["):
             out += extra.get(current, ())
             current = _bare(line)[1:-1]
-        if _bare(line).partition("=")[0].strip() not in fio_output.OURS:
+        if _bare(line).partition("=")[0].strip() not in OURS:
             out.append(line)
     return "\n".join(out[:-1]) + "\n"
 
 
-_TIME = {"": 1.0, "us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
-_POWER = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4, "p": 5}
-
 # What the slowest stack worth a study does: one write and its flush at a time over a round trip of 25 ms.
 LEAST_IOPS = 20.0
 LEAST_BANDWIDTH = float(2**20)
-
-
-def seconds(text: str) -> float:
-    """A fio time (a plain number is in seconds) in seconds. Raises ``ValueError``."""
-    match = _NUMBER.fullmatch(text)
-    factor = _TIME.get(match[2].lower()) if match else None
-    if match is None or factor is None:
-        raise ValueError(f"{text!r} is not a time that fio accepts; write it like 60 or 60s")
-    return float(match[1]) * factor
-
-
-def size(text: str) -> float:
-    """A fio size in bytes, never too small (64KiB counts as 65,536 here). Raises ``ValueError``."""
-    match = _NUMBER.fullmatch(text)
-    unit = match[2].lower().removesuffix("b").removesuffix("i") if match else ""
-    if match is None or unit not in _POWER:
-        raise ValueError(f"{text!r} is not a size; write it like 64k or 1g")
-    return float(match[1]) * 1024.0 ** _POWER[unit]
-
-
-def runtime(options: Mapping[str, str]) -> float | None:
-    """How long a job takes (s) where that is given; None where its size ends it."""
-    time = seconds(options.get("runtime", options.get("timeout", "0")))
-    return time + seconds(options.get("ramp_time", "0")) if time else None
 
 
 def longest(options: Mapping[str, str]) -> float:
@@ -210,21 +183,3 @@ def _think(options: Mapping[str, str]) -> float:
     """How long (s) a job stalls each time; a plain number is in microseconds."""
     text = options.get("thinktime", "0")
     return seconds(f"{text}us" if text.isdigit() else text)
-
-
-# What fio takes for a queue depth of 1 whatever iodepth says: these engines wait for each I/O.
-_WAITING = ("sync", "psync", "vsync", "pvsync", "pvsync2", "mmap")
-
-
-def queue_depth(options: Mapping[str, str]) -> int | None:
-    """How many I/Os a job has under way at once; None for I/O through the page cache, and where it cannot tell."""
-    direct = options.get("direct", "1" if options.get("buffered") == "0" else "0")
-    if direct == "0" or options.get("ioengine") == "null":
-        return None
-    try:
-        # fio's own default engine waits.
-        waits = options.get("ioengine", "psync") in _WAITING
-        deep = 1 if waits else int(options.get("iodepth", "1"))
-        return deep * int(options.get("numjobs", "1"))
-    except ValueError:
-        return None

@@ -5,13 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 
-from blocklab.workloads.fio_jobs import size
+from blocklab.formats.load.fio.options import size
 
 # fio's own names where it has one. ``rw`` is two of them: what is read, and in which order.
 DEPTH, BLOCK, READS, ACCESS, JOBS = "iodepth", "bs", "reads", "access", "numjobs"
 AXES = (DEPTH, READS, BLOCK, ACCESS, JOBS)
-SHAPING = frozenset({"rw", "readwrite", "rwmixread", "rwmixwrite", "bs", "blocksize", "iodepth", "numjobs"})
-"""The options that an axis is made of."""
 _SHARES = {"read": 100, "randread": 100, "write": 0, "randwrite": 0}
 # Of an option that a job does not set.
 UNSET = "–"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import ClassVar, Literal
 
+from blocklab.formats.load.fio.options import SHAPING
 from blocklab.model.plan import Kind, Port, Step
 from blocklab.model.sample import Parsed
 from blocklab.model.workload import Command
@@ -45,7 +46,7 @@ class ImportedWorkload(Base, tag="imported", frozen=True, kw_only=True):
     def shapes(self) -> dict[str, dict[str, str]]:
         return {
             name: fio_shapes.shape(options)
-            | {option: value for option, value in options.items() if option not in fio_shapes.SHAPING}
+            | {option: value for option, value in options.items() if option not in SHAPING}
             for name, options in self.jobs.items()
         }
 

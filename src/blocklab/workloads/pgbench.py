@@ -5,19 +5,21 @@ from __future__ import annotations
 import math
 import re
 import signal
-from collections.abc import Iterator, Mapping
+import statistics
+from collections.abc import Iterator, Mapping, Sequence
 from typing import ClassVar, Self, TypeAlias
 
 import msgspec
 
+from blocklab.errors import ParseError
+from blocklab.formats.load.pgbench import summary
 from blocklab.model import places
 from blocklab.model.allowed import NOTHING, NUMBER, Allowed, Shape, entries, words
 from blocklab.model.plan import Argv, Fact, Kind, Port, Put, Run, Step
 from blocklab.model.programs import AS_POSTGRES
-from blocklab.model.sample import Parsed, Phase
+from blocklab.model.sample import Parsed, Phase, Sample, Transaction
 from blocklab.model.units import Duration
 from blocklab.model.workload import Asked, Command
-from blocklab.workloads import pgbench_output
 from blocklab.workloads.base import Stoppable, version
 
 FOLDER = places.work("pgbench")
@@ -136,7 +138,7 @@ class Pgbench(Stoppable, frozen=True, tag="pgbench"):
     ``init-steps``, ``no-vacuum``, ``partitions``, ``partition-method``, ``unlogged-tables``."""
 
     takes: ClassVar[tuple[Kind, ...]] = ("postgresql",)
-    metrics: ClassVar[tuple[str, ...]] = pgbench_output.METRICS
+    metrics: ClassVar[tuple[str, ...]] = summary.METRICS
     rates: ClassVar[tuple[str, ...]] = ("tps",)
     # The alarm by which it ends itself; it has a handler for no other signal.
     ends_on: ClassVar[int] = signal.SIGALRM
@@ -204,7 +206,7 @@ class Pgbench(Stoppable, frozen=True, tag="pgbench"):
 
     def live(self, out: bytes, err: bytes) -> Mapping[str, list[float]]:
         """``tps`` of each second so far."""
-        series = pgbench_output.progress(err[: err.rfind(b"\n") + 1], "", 0.0)
+        series = summary.series(err[: err.rfind(b"\n") + 1], "", 0.0)
         return {"tps": [each.value for each in series if each.metric == "tps"]}
 
     def prepare(self, port: Port) -> tuple[Step, ...]:
@@ -266,18 +268,21 @@ class Pgbench(Stoppable, frozen=True, tag="pgbench"):
 
         Raises ``ParseError`` for a summary that is missing or incomplete, or a log that is not one.
         """
+        # It needs numpy, which a command that parses nothing should not have to wait for.
+        from blocklab.formats.load.pgbench import single
+
         logs = [text for name, text in raw.items() if re.fullmatch(r"log\.\d+(\.\d+)?", name)]
-        transactions = pgbench_output.transactions(logs)
-        samples = pgbench_output.summary(raw["stdout"], raw.get("stderr", b""), host)
+        transactions = single.transactions(logs)
+        samples = summary.values(raw["stdout"], raw.get("stderr", b""), host)
         start = min((each.end - each.latency for each in transactions), default=None)
-        series = pgbench_output.progress(raw.get("stderr", b""), host, start)
+        series = summary.series(raw.get("stderr", b""), host, start)
         if self.transactions is not None and self.clients > 1 and start is not None:
-            through = pgbench_output.first_through(logs)
+            through = single.first_through(logs)
             transactions = tuple(each for each in transactions if each.end <= through)
             series = [each for each in series if each.time is None or each.time <= through]
-            samples = pgbench_output.until(samples, transactions, start)
+            samples = _until(samples, transactions, start)
         if self.log:
-            samples += pgbench_output.percentiles(transactions, host)
+            samples += percentiles(transactions, host)
         times = [each.time for each in series if each.time is not None]
         if transactions and start is not None:
             phases: tuple[Phase, ...] = (Phase("pgbench", start, transactions[-1].end),)
@@ -285,6 +290,31 @@ class Pgbench(Stoppable, frozen=True, tag="pgbench"):
             # A progress line is printed at the end of its second.
             phases = (Phase("pgbench", times[0] - 1, times[-1]),) if times else ()
         return Parsed((*samples, *series), phases, transactions)
+
+
+def _until(samples: Sequence[Sample], done: Sequence[Transaction], start: float) -> list[Sample]:
+    """A summary with the rate and the latencies of those that are ``done`` alone, of which the first began at
+    ``start``; counts stay those of the whole run."""
+    times = [each.latency for each in done]
+    known = {
+        "tps": len(done) / (done[-1].end - start), "latency.mean": statistics.fmean(times),
+        "latency.stddev": statistics.pstdev(times),
+    }  # fmt: skip
+    return [msgspec.structs.replace(each, value=known.get(each.metric, each.value)) for each in samples]
+
+
+def percentiles(done: Sequence[Transaction], host: str) -> list[Sample]:
+    """``latency.p50|p95|p99|max`` (s), each the latency of a transaction (nearest rank). Raises ``ParseError``."""
+    if not done:
+        raise ParseError(
+            "pgbench", "no transaction in its log", hint="was the log fetched? set log: false without"
+        )
+    ordered = sorted(each.latency for each in done)
+    ranks = {"p50": 0.5, "p95": 0.95, "p99": 0.99, "max": 1.0}
+    return [
+        Sample(f"latency.{name}", ordered[math.ceil(len(ordered) * rank) - 1], "s", summary.LAYER, host)
+        for name, rank in ranks.items()
+    ]
 
 
 def _path(script: str) -> str:

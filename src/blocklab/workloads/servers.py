@@ -8,6 +8,7 @@ from typing import ClassVar, Self
 import msgspec
 
 from blocklab.errors import ParseError
+from blocklab.formats.database import mysql_status
 from blocklab.model import outside
 from blocklab.model.access import mysql_client
 from blocklab.model.dsn import Dsn
@@ -145,19 +146,14 @@ def counted(raw: Mapping[str, bytes], host: str, phase: Phase) -> list[Sample]:
 
 
 def _read(text: bytes) -> dict[str, float]:
-    """Counters by name: PostgreSQL's are one JSON object, MySQL's lines like ``Binlog_commits\t164``."""
+    """Counters by name: PostgreSQL's are one JSON object, MySQL's what SHOW GLOBAL STATUS prints."""
     plain = text.decode(errors="replace")
     if plain.startswith("{"):
         try:
             return {name: float(value) for name, value in outside.as_json(plain, "").items()}
         except (ValueError, TypeError, AttributeError) as error:
             raise ParseError("status", f"its JSON cannot be read: {error}", plain) from error
-    found = {}
-    for line in plain.splitlines():
-        name, _, value = line.partition("\t")
-        # "Rsa_public_key", "Binlog_snapshot_file": not all are numbers
-        if value.isascii() and value.isdigit():
-            found[name] = float(value)
+    found = mysql_status.counters(plain)
     if not found:
         raise ParseError("status", "the server printed no counters", plain)
     return found

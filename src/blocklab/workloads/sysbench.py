@@ -6,14 +6,16 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import ClassVar, TypeAlias
 
+from blocklab.formats.load.stamped import printed
+from blocklab.formats.load.sysbench import oltp
 from blocklab.model import access
 from blocklab.model.allowed import LABEL, NUMBER, PLAIN, WORD, Allowed, Shape, entries, words
 from blocklab.model.dsn import Dsn
 from blocklab.model.plan import Argv, Fact, Port, Run, Step
 from blocklab.model.sample import Parsed
 from blocklab.model.workload import Asked, Command
-from blocklab.workloads import servers, stamp, sysbench_output
-from blocklab.workloads.base import version
+from blocklab.workloads import servers
+from blocklab.workloads.base import stamped, version
 
 OptionValue: TypeAlias = str | int | float | bool
 
@@ -133,7 +135,7 @@ class Sysbench(servers.OltpBench, frozen=True, tag="sysbench"):
     ``mysql-ignore-errors``, ... Refused are those that the fields or the stack decide, ``events``, what the parser
     could not read, and what could lead away from the stack."""
 
-    metrics: ClassVar[tuple[str, ...]] = (*sysbench_output.METRICS, *servers.COUNTED)
+    metrics: ClassVar[tuple[str, ...]] = (*oltp.METRICS, *servers.COUNTED)
 
     def problems(self) -> list[tuple[str, str]]:
         """Counts below 1, times that are no whole seconds, unknown scripts, options that are blocklab's."""
@@ -187,7 +189,7 @@ class Sysbench(servers.OltpBench, frozen=True, tag="sysbench"):
             *self._run(port), f"--time={int(time)}", "--report-interval=1", "--percentile=99",
             "--histogram=on", self.script, "run",
         )  # fmt: skip
-        return Command(port.host, stamp.stamped(argv), time + _SPARE, around=servers.counters(port))
+        return Command(port.host, stamped(argv), time + _SPARE, around=servers.counters(port))
 
     def _tool(self, port: Port) -> Argv:
         dsn = Dsn.of(port.where)
@@ -232,8 +234,7 @@ class Sysbench(servers.OltpBench, frozen=True, tag="sysbench"):
 
         The percentiles are of sysbench's histogram, whose buckets are 2 % of the value wide. ``ParseError``.
         """
-        parsed = sysbench_output.read(raw, host)
-        return servers.with_counted(parsed, raw, host)
+        return servers.with_counted(oltp.parsed(printed(raw), host), raw, host)
 
 
 def _option_problem(name: str, value: OptionValue) -> str | None:

@@ -7,14 +7,16 @@ import signal
 from collections.abc import Iterator, Mapping
 from typing import ClassVar, TypeAlias
 
+from blocklab.formats.load.go_tpc import output
+from blocklab.formats.load.stamped import printed
 from blocklab.model import access, places
 from blocklab.model.allowed import NUMBER, NUMBERS, PLAIN, WORD, Allowed, Shape, entries, words
 from blocklab.model.dsn import Dsn
 from blocklab.model.plan import Argv, Fact, Port, Run, Step, Wait
 from blocklab.model.sample import Parsed
 from blocklab.model.workload import Command
-from blocklab.workloads import servers, stamp, tpcc_output, tpcc_tables
-from blocklab.workloads.base import version
+from blocklab.workloads import servers, tpcc_tables
+from blocklab.workloads.base import stamped, version
 
 OptionValue: TypeAlias = str | int | float | bool
 
@@ -104,7 +106,7 @@ class Tpcc(servers.OltpBench, frozen=True, tag="tpcc"):
     ``max-measure-latency``, ``conn-refresh-interval``, ``max-procs``."""
 
     ends_on: ClassVar[int] = signal.SIGINT
-    metrics: ClassVar[tuple[str, ...]] = (*tpcc_output.METRICS, *servers.COUNTED)
+    metrics: ClassVar[tuple[str, ...]] = (*output.METRICS, *servers.COUNTED)
     by_tcp: ClassVar[bool] = True
 
     def problems(self) -> list[tuple[str, str]]:
@@ -138,7 +140,7 @@ class Tpcc(servers.OltpBench, frozen=True, tag="tpcc"):
 
     def live(self, out: bytes, err: bytes) -> Mapping[str, list[float]]:
         """``tps`` of each second so far."""
-        return {"tps": tpcc_output.so_far(out)}
+        return {"tps": output.so_far(out)}
 
     def data(self, port: Port) -> tuple[Step, ...]:
         """The tables; that all rows are there; nothing left to write back."""
@@ -163,7 +165,7 @@ class Tpcc(servers.OltpBench, frozen=True, tag="tpcc"):
         """go-tpc with values each second, and the server's counters around it."""
         time = self.time or 0
         argv = (*self._run(port), f"--time={int(time)}s", "--interval=1s", "--output=json")
-        return Command(port.host, stamp.stamped(argv), self._seconds(time), around=servers.counters(port))
+        return Command(port.host, stamped(argv), self._seconds(time), around=servers.counters(port))
 
     def _tool(self, port: Port, action: str, params: str = "") -> Argv:
         dsn = Dsn.of(port.where)
@@ -212,7 +214,8 @@ class Tpcc(servers.OltpBench, frozen=True, tag="tpcc"):
         and then 3 to 6 % of the value; it takes what is below 1 ms for 1 ms. Raises ``ParseError`` for output
         without a summary or without a new order.
         """
-        parsed = tpcc_output.read(raw, host, timed=True, thinks=bool(self.options.get("wait")))
+        thinks = bool(self.options.get("wait"))
+        parsed = output.parsed(printed(raw), host, timed=True, thinks=thinks)
         return servers.with_counted(parsed, raw, host)
 
 

@@ -1,0 +1,1 @@
+"""CloudWatch metrics of EBS volumes, EC2 instances and RDS databases: JSON of ``aws cloudwatch``, and CSV."""

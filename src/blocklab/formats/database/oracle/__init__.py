@@ -1,0 +1,1 @@
+"""Oracle's own statistics: AWR reports (HTML and text; one instance, RAC, PDB) and Statspack reports."""

@@ -1,0 +1,1 @@
+"""fio: its JSON of all versions, its text, and its logs."""

@@ -1,0 +1,1 @@
+"""pgbench: its summary and progress lines, and its logs of single transactions and of intervals."""

@@ -1,1 +1,0 @@
-"""Readers of statistics, a module for each kind of file."""
