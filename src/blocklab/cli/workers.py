@@ -30,8 +30,8 @@ def spread(folder: StudyFolder, console: Console, listener: Listener | None, *, 
     """Measure what a folder lacks on the machines that its manifest names. The number of cells that did not end
     ``ok``. Raises ``SetupError``, ``StudyError`` before anything starts."""
     try:
-        from blocklab.cluster.control import Spread
-        from blocklab.cluster.opening import opened
+        from blocklab.cluster.control import Controller
+        from blocklab.cluster.scheduler import opened
     except ModuleNotFoundError as error:
         raise SetupError(f"--dask needs {error.name}", hint="pip install 'blocklab[dask]'") from error
     manifest = folder.manifest()
@@ -46,7 +46,7 @@ def spread(folder: StudyFolder, console: Console, listener: Listener | None, *, 
 
     drawn = console.file.isatty() and not plain and not console.is_dumb_terminal
     with opened(manifest.workers) as place, shown.screen() if drawn else contextlib.nullcontext():
-        return Spread(folder, place, tell).run(todo)
+        return Controller(folder, place, tell).run(todo)
 
 
 # What scrolls of an event: text and style.

@@ -24,7 +24,7 @@ from distributed import CancelledError, Client, Future
 
 from blocklab import __version__
 from blocklab.cluster import far
-from blocklab.cluster.opening import RESOURCE, Place
+from blocklab.cluster.place import RESOURCE, Place
 from blocklab.errors import BlocklabError, SetupError, StoreError
 from blocklab.model import outside
 from blocklab.rules.fit import fits
@@ -76,7 +76,7 @@ class Running(msgspec.Struct):
     __hash__ = object.__hash__
 
 
-class Spread:
+class Controller:
     """The study's folder, and what is known of the workers."""
 
     def __init__(
