@@ -17,11 +17,13 @@ from typing import Any
 
 import pytest
 
+from blocklab.cli.events import public
 from blocklab.cluster import over_ssh
 from blocklab.cluster.certificates import certificates
 from blocklab.cluster.control import Controller
 from blocklab.cluster.scheduler import opened
 from blocklab.errors import SetupError
+from blocklab.runner.events import AnyEvent
 from blocklab.store.folder import Manifest, StudyFolder, Workers
 from blocklab.study.grid import cells
 from blocklab.study.read import read
@@ -71,10 +73,10 @@ def by_workers(
     workers, keys = Workers(cluster.address, mixed), tuple(cell.key for cell in todo)
     manifest = Manifest(study, grid, seed=1, site=site, workers=workers, todo=keys)
     folder = StudyFolder.create(cluster.place / "runs", manifest, file)
-    told: list[str] = []
+    told: list[AnyEvent] = []
     with opened(workers) as place:
-        bad = Controller(folder, place, lambda event: told.append(event["event"])).run(folder.missing(todo))
-    return bad, Counter(told)
+        bad = Controller(folder, place, told.append).run(folder.missing(todo))
+    return bad, Counter(public(event)["event"] for event in told)
 
 
 def test_each_repeat_is_of_one_machine_and_none_is_measured_twice(cluster: Cluster) -> None:

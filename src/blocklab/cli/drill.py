@@ -12,7 +12,8 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
-from blocklab.cli.carry import Shown, Where, carry_out, started
+from blocklab.campaign.start import Where, started
+from blocklab.cli.measure import Shown, carry_out
 from blocklab.cli.progress import UNDECIDED
 from blocklab.cli.replay import replay as once_more
 from blocklab.cli.replay import search as around

@@ -13,9 +13,10 @@ import msgspec
 import typer
 from rich.table import Table
 
-from blocklab.cli.carry import about, addons_of
+from blocklab.campaign.needs import addons_of
+from blocklab.campaign.remaining import Machine, Remaining
+from blocklab.cli.measure import about
 from blocklab.cli.notes import warn
-from blocklab.cli.remaining import Machine, Remaining
 from blocklab.cli.studies import (
     AsJson,
     At,

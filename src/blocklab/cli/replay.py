@@ -9,9 +9,9 @@ from pathlib import Path
 
 import msgspec
 
-from blocklab.cli.carry import Where
+from blocklab.campaign.remaining import Remaining
+from blocklab.campaign.start import Where
 from blocklab.cli.progress import Lines
-from blocklab.cli.remaining import Remaining
 from blocklab.errors import HostError, NodeLost, ParseError, StoreError, StudyError, Unreadable
 from blocklab.model import outside
 from blocklab.model.drill import Drill
@@ -149,8 +149,8 @@ class Again:
         manifest = msgspec.structs.replace(self._manifest, cells=(cell,), todo=(cell.key,))
         there = StudyFolder.create(self._place, manifest, self._source)
         (cost,) = costs(manifest.study, (cell,))
-        progress = Lines(self._console, Remaining([cost.computed]))
-        run_cells(self._workshop, manifest.study, (cell,), there, progress, manifest.seed, moment)
+        tell = Remaining([cost.computed]).announcing(Lines(self._console))
+        run_cells(self._workshop, manifest.study, (cell,), there, tell, manifest.seed, moment)
         run = there.run(cell)
         if run is None or run.drill is None:
             why = f": {run.outcome.error}" if run is not None else ""

@@ -13,9 +13,12 @@ from typing import Annotated
 import msgspec
 import typer
 
-from blocklab.cli.carry import Shown, Where, carry_out, fitting, several, started
+from blocklab.campaign.needs import fitting
+from blocklab.campaign.start import Where, started
 from blocklab.cli.completion import stack_names, study_names
+from blocklab.cli.measure import Shown, carry_out
 from blocklab.cli.notes import warn
+from blocklab.cli.progress import several
 from blocklab.errors import StoreError, StudyError
 from blocklab.model.describe import described
 from blocklab.model.knobs import nearest

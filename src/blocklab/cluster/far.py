@@ -24,6 +24,7 @@ import msgspec
 from distributed import get_worker
 
 from blocklab import __version__
+from blocklab.campaign.lines import line, received
 from blocklab.errors import BlocklabError, SetupError, Unreadable
 from blocklab.model import outside
 from blocklab.model.cache import cache_folder
@@ -39,8 +40,8 @@ from blocklab.study.grid import layouts, topology
 from blocklab.study.needs import site_problems
 from blocklab.study.room import hardwares
 
-# What measures in the process of its own; by its name, for this folder is below it.
-MODULE = "blocklab.cli.unit"
+# What measures in the process of its own.
+MODULE = "blocklab.campaign.unit"
 PART_BYTES = 4 << 20
 LOOK_SECONDS = 0.5
 KEPT_SECONDS = 14 * 86_400.0
@@ -137,10 +138,10 @@ def _measured(folder: StudyFolder, what: Order) -> str:
     wanted = True
     try:
         while not own.over and wanted:
-            for line in own.lines(LOOK_SECONDS):
-                with contextlib.suppress(Unreadable, TypeError):
-                    event = outside.as_json(line, "")
-                    worker.log_event(what.topic, {**event, "unit": what.unit, "worker": worker.address})
+            for text in own.lines(LOOK_SECONDS):
+                with contextlib.suppress(Unreadable):
+                    event = msgspec.structs.replace(received(text), unit=what.unit, worker=worker.address)
+                    worker.log_event(what.topic, line(event))
             wanted = _wanted(worker, key)
     finally:
         code = own.end()

@@ -1,4 +1,4 @@
-"""A lab beside others: ``python -m blocklab.cli.one_lab LANGUAGE FOLDER SITE [VOLUMES]``, see ``parallel``."""
+"""A lab beside others: ``python -m blocklab.campaign.lab LANGUAGE FOLDER SITE [VOLUMES]``, see ``labs``."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def main() -> None:
     language, folder, site, *volumes = sys.argv[1:]
     if language != "en":
         loader.install(language)
-    from blocklab.cli.parallel import serve
+    from blocklab.campaign.labs import serve
 
     sys.exit(serve(Path(folder), site, Path(volumes[0]) if volumes else None))
 

@@ -1,13 +1,12 @@
-"""Labs of virtual time in parallel: each in a process and on a CPU of its own (``one_lab``), which takes layout
+"""Labs of virtual time in parallel: each in a process and on a CPU of its own (``lab``), which takes layout
 after layout.
 
 Such a process reads the keys of cells, a line for those that it is to measure next, and stores them in the study's
-folder. What it loaded is kept for the next line. What happens it prints as messages.
+folder. What it loaded is kept for the next line. What happens it prints as events.
 """
 
 from __future__ import annotations
 
-import base64
 import contextlib
 import math
 import selectors
@@ -19,144 +18,21 @@ from typing import TypeAlias
 
 import msgspec
 
+from blocklab.campaign.lines import received, send
 from blocklab.errors import BlocklabError, SetupError
 from blocklab.lang import catalogue
-from blocklab.model.drill import Drill
-from blocklab.model.sample import Parsed, Sample
-from blocklab.runner.run import Progress, in_order, run_cells
-from blocklab.runner.strikes import Count
+from blocklab.runner.events import AnyEvent, Begun, Done, Failed, Free, Listener, OnStack
+from blocklab.runner.run import in_order, run_cells
 from blocklab.runner.workshop import Workshop
 from blocklab.sites import open_site
 from blocklab.sites.own import Own
 from blocklab.store.folder import StudyFolder
-from blocklab.store.run import Outcome, Rate, Stopped
 from blocklab.study.grid import hardware, layouts, topology
 from blocklab.study.types import Cell, Study
 
-MODULE = "blocklab.cli.one_lab"
+MODULE = "blocklab.campaign.lab"
 # What has to be built and loaded for a cell: hardware and stack.
 Place: TypeAlias = tuple[str, str]
-
-
-# -- what a lab sends --------------------------------------------------------------------------------------------
-
-
-class Message(msgspec.Struct, frozen=True, tag=True):
-    """What a lab sends: a call of ``Progress``, or something of itself. ``key`` is a cell's."""
-
-    def line(self) -> bytes:
-        """As it is printed: JSON knows no infinity."""
-        return base64.b64encode(msgspec.msgpack.encode(self))
-
-
-class OnStack(Message, frozen=True):
-    """See ``Progress.stack``."""
-
-    name: str
-    text: str
-
-
-class Begun(Message, frozen=True):
-    """See ``Progress.cell``."""
-
-    key: str
-
-
-class Interim(Message, frozen=True):
-    """See ``Progress.interim``."""
-
-    key: str
-    phase: str
-    rounds: int
-    rates: tuple[Rate, ...]
-
-
-class Counted(Message, frozen=True):
-    """See ``Progress.counters``."""
-
-    key: str
-    count: Count
-
-
-class Done(Message, frozen=True):
-    """See ``Progress.done``; of the samples those that are values."""
-
-    key: str
-    outcome: Outcome
-    values: tuple[Sample, ...]
-    stops: tuple[Stopped, ...]
-
-
-class Drilled(Message, frozen=True):
-    """See ``Progress.drilled``."""
-
-    key: str
-    drill: Drill
-
-
-class Warned(Message, frozen=True):
-    """See ``Progress.warning``."""
-
-    text: str
-
-
-class Free(Message, frozen=True):
-    """It waits for a line."""
-
-
-class Failed(Message, frozen=True):
-    """Why it ends."""
-
-    message: str
-    hint: str
-
-
-_MESSAGES: TypeAlias = OnStack | Begun | Interim | Counted | Done | Drilled | Warned | Free | Failed
-
-
-def received(line: bytes) -> _MESSAGES:
-    """What was printed as that line."""
-    message: _MESSAGES = msgspec.msgpack.decode(base64.b64decode(line), type=_MESSAGES)
-    return message
-
-
-class Sender:
-    """Progress that is sent to who started the lab."""
-
-    def stack(self, name: str, text: str) -> None:
-        """A stack is being built, or stands, or is gone."""
-        send(OnStack(name, text))
-
-    def cell(self, number: int, count: int, cell: Cell) -> None:
-        """A cell begins."""
-        send(Begun(cell.key))
-
-    def interim(self, cell: Cell, phase: str, rounds: int, rates: Sequence[Rate]) -> None:
-        """A phase is under way."""
-        send(Interim(cell.key, phase, rounds, tuple(rates)))
-
-    def counters(self, cell: Cell, count: Count) -> None:
-        """A drill's client has counted on."""
-        send(Counted(cell.key, count))
-
-    def done(self, cell: Cell, outcome: Outcome, parsed: Parsed, stops: Sequence[Stopped]) -> None:
-        """A cell is stored."""
-        values = tuple(sample for sample in parsed.samples if sample.time is None)
-        send(Done(cell.key, outcome, values, tuple(stops)))
-
-    def drilled(self, cell: Cell, drill: Drill) -> None:
-        """A cell was a drill."""
-        send(Drilled(cell.key, drill))
-
-    def warning(self, text: str) -> None:
-        """Something that does not stop the study."""
-        send(Warned(text))
-
-
-def send(message: Message) -> None:
-    """Print it at once."""
-    sys.stdout.buffer.write(message.line() + b"\n")
-    sys.stdout.buffer.flush()
 
 
 def serve(path: Path, name: str, volumes: Path | None) -> int:
@@ -170,7 +46,7 @@ def serve(path: Path, name: str, volumes: Path | None) -> int:
         with contextlib.closing(Workshop(site)) as workshop:
             for line in sys.stdin:
                 cells = [known[key] for key in line.split()]
-                run_cells(workshop, manifest.study, cells, folder, Sender(), manifest.seed)
+                run_cells(workshop, manifest.study, cells, folder, send, manifest.seed)
                 send(Free())
     except BlocklabError as error:
         send(Failed(error.message, error.hint))
@@ -216,16 +92,14 @@ class Waiting:
         return place, cells
 
 
-class Parallel:
-    """The processes that measure ``todo``, which report to ``progress`` as a single lab does."""
+class Labs:
+    """The processes that measure ``todo``, and ``tell`` of it as a single lab does."""
 
-    def __init__(
-        self, folder: StudyFolder, todo: Sequence[Cell], progress: Progress, volumes: Path | None
-    ) -> None:
+    def __init__(self, folder: StudyFolder, todo: Sequence[Cell], tell: Listener, volumes: Path | None) -> None:
         manifest = folder.manifest()
         self._study = manifest.study
-        self._progress = progress
-        self._cells = {cell.key: cell for cell in todo}
+        self._tell = tell
+        self._todo = todo
         self._begun = self._bad = 0
         of_site = [manifest.site, *([str(volumes)] if volumes else [])]
         self._arguments = [catalogue.language(), str(folder.path), *of_site]
@@ -233,7 +107,7 @@ class Parallel:
     def run(self, cpus: Sequence[int]) -> int:
         """Measure all, one process on each of these CPUs. The number of cells that did not end ``ok``. Raises
         ``SetupError`` where a process cannot go on."""
-        waiting = Waiting(self._study, tuple(self._cells.values()), len(cpus))
+        waiting = Waiting(self._study, self._todo, len(cpus))
         labs: list[Own] = []
         at: dict[int, Place] = {}
         with selectors.DefaultSelector() as waits:
@@ -246,12 +120,12 @@ class Parallel:
                     for ready, _ in waits.select():
                         number = int(ready.data)
                         lab, others = labs[number], [place for other, place in at.items() if other != number]
-                        for line in lab.lines(0):
-                            message = received(line)
-                            if isinstance(message, Free):
+                        for text in lab.lines(0):
+                            event = received(text)
+                            if isinstance(event, Free):
                                 at[number] = self._feed(lab, waiting, at[number], others)
                             else:
-                                self._pass_on(number + 1, message)
+                                self._pass_on(number + 1, event)
                         if lab.over:
                             waits.unregister(lab)
                             _ended(lab)
@@ -272,28 +146,20 @@ class Parallel:
             lab.close_input()
         return place
 
-    def _pass_on(self, number: int, message: Message) -> None:
-        """Report what a lab sent; labs are numbered from 1. Raises ``SetupError`` with why it ends."""
-        progress, cells = self._progress, self._cells
-        match message:
-            case OnStack(name, text):
-                progress.stack(name, f"{text} (lab {number})")
-            case Begun(key):
+    def _pass_on(self, number: int, event: AnyEvent) -> None:
+        """Tell what a lab sent; labs are numbered from 1. Raises ``SetupError`` with why it ends."""
+        match event:
+            case Failed():
+                raise SetupError(event.message, hint=event.hint)
+            case OnStack():
+                text = f"{event.text} (lab {number})"
+                event = msgspec.structs.replace(event, text=text)
+            case Begun():
                 self._begun += 1
-                progress.cell(self._begun, len(cells), cells[key])
-            case Interim(key, phase, rounds, rates):
-                progress.interim(cells[key], phase, rounds, rates)
-            case Counted(key, count):
-                progress.counters(cells[key], count)
-            case Done(key, outcome, values, stops):
-                self._bad += outcome.status != "ok"
-                progress.done(cells[key], outcome, Parsed(values), stops)
-            case Drilled(key, drill):
-                progress.drilled(cells[key], drill)
-            case Warned(text):
-                progress.warning(text)
-            case Failed(said, hint):
-                raise SetupError(said, hint=hint)
+                event = msgspec.structs.replace(event, number=self._begun, of=len(self._todo))
+            case Done():
+                self._bad += event.status != "ok"
+        self._tell(event)
 
 
 def _ended(lab: Own) -> None:
