@@ -11,7 +11,7 @@ from pathlib import Path
 
 from bench.common import PLAIN, mirror, show, study
 from blocklab.campaign.remaining import Remaining
-from blocklab.cli.live import Live
+from blocklab.cli.live import Live, screen
 from blocklab.model.sample import Parsed
 from blocklab.model.stop import Stop
 from blocklab.model.terminal import Console
@@ -72,7 +72,7 @@ def main() -> None:
         console = Console(file=nowhere, force_terminal=True, width=100, height=40)
         for kind in ("plain", "drawn"):
             live = Live(console, what, grid, Remaining(costs(what, grid))) if kind == "drawn" else None
-            with live.screen() if live else contextlib.nullcontext():
+            with screen(console, live.picture) if live else contextlib.nullcontext():
                 if live is not None:
                     live(Begun(grid[0].key, grid[0].label, 1, len(grid)))
                 tell = functools.partial(drawn, live, grid[0]) if live is not None else None

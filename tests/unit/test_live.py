@@ -13,7 +13,7 @@ import pytest
 import typer
 
 from blocklab.campaign.remaining import Remaining
-from blocklab.cli.live import Live, clock_text, interim_text, showing
+from blocklab.cli.live import Live, clock_text, interim_text, screen, showing
 from blocklab.cli.main import app
 from blocklab.cli.progress import Lines
 from blocklab.imports import Options, minimal, take
@@ -200,7 +200,7 @@ def test_the_lines_fit_any_width(width: int) -> None:
 def test_the_clock_goes_on_while_nothing_happens() -> None:
     console, clock, what = terminal(), Clock(), study()
     live = Live(console, what, cells(what), Remaining(costs(what, cells(what)), clock=clock), clock)
-    with live.screen():
+    with screen(console, live.picture):
         clock.now += 125
         deadline = time.monotonic() + 30
         while "02:05 gone" not in written(console):

@@ -11,7 +11,7 @@ from blocklab.campaign.labs import Labs
 from blocklab.campaign.needs import addons_of, at_once, fitting, same_machine
 from blocklab.campaign.options import learn_options
 from blocklab.campaign.remaining import Machine, Remaining
-from blocklab.campaign.start import Where, asked
+from blocklab.campaign.start import asked, site_of
 from blocklab.model.site import OwnTime, Site
 from blocklab.runner.estimate import Cost, costs
 from blocklab.runner.events import Listener
@@ -33,12 +33,13 @@ class Campaign(msgspec.Struct, frozen=True):
     todo: tuple[Cell, ...]
     costs: tuple[Cost, ...]
     machine: Machine
+    remaining: Remaining
     notes: tuple[str, ...]
     cpus: tuple[int, ...]
 
-    def run(self, remaining: Remaining, tell: Listener) -> int:
+    def run(self, tell: Listener) -> int:
         """Measure them. The number of those that did not end ``ok``."""
-        tell = remaining.announcing(tell)
+        tell = self.remaining.announcing(tell)
         if self.cpus:
             return Labs(self.folder, self.todo, tell, self.volumes).run(self.cpus)
         return run_study(self.site, self.manifest.study, self.todo, self.folder, tell, self.manifest.seed)
@@ -51,10 +52,8 @@ def prepared(
     number of labs. Raises ``StudyError``, ``StoreError``, ``SetupError``, before anything starts."""
     manifest = folder.manifest()
     study = manifest.study
-    hosts, kept = (Path(path) if path else None for path in (manifest.hosts, manifest.volumes))
-    volumes = volumes or kept
     wanted, todo = asked(folder, manifest)
-    site = Where(manifest.site or DEFAULT, hosts, volumes).open(manifest.seed)
+    site = site_of(manifest, volumes)
     # Every stack's needs are checked before the first one starts.
     notes = fitting(study, todo, folder.path / "study.yaml", site, quick=manifest.quick)
     left_out: list[str] = []
@@ -72,4 +71,5 @@ def prepared(
     if OwnTime in site.offers:
         machine, parts = Machine(1 / max(1, len(cpus))), tuple(each.computed for each in parts)
     notes += filter(None, left_out)
-    return Campaign(folder, manifest, site, volumes, todo, parts, machine, tuple(notes), tuple(cpus))
+    remaining = Remaining(parts, machine)
+    return Campaign(folder, manifest, site, volumes, todo, parts, machine, remaining, tuple(notes), tuple(cpus))

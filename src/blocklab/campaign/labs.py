@@ -19,12 +19,12 @@ from typing import TypeAlias
 import msgspec
 
 from blocklab.campaign.lines import received, send
+from blocklab.campaign.start import site_of
 from blocklab.errors import BlocklabError, SetupError
 from blocklab.lang import catalogue
 from blocklab.runner.events import AnyEvent, Begun, Done, Failed, Free, Listener, OnStack
 from blocklab.runner.run import in_order, run_cells
 from blocklab.runner.workshop import Workshop
-from blocklab.sites import open_site
 from blocklab.sites.own import Own
 from blocklab.store.folder import StudyFolder
 from blocklab.study.grid import hardware, layouts, topology
@@ -35,15 +35,13 @@ MODULE = "blocklab.campaign.lab"
 Place: TypeAlias = tuple[str, str]
 
 
-def serve(path: Path, name: str, volumes: Path | None) -> int:
-    """Measure what the lines ask for, with hosts of the site of that name. The exit code, 0 where all of it has a
-    run, good or bad."""
+def serve(path: Path, volumes: Path | None) -> int:
+    """Measure what the lines ask for. The exit code, 0 where all of it has a run, good or bad."""
     folder = StudyFolder(path)
     try:
         manifest = folder.manifest()
         known = {cell.key: cell for cell in manifest.cells}
-        site = open_site(name, volumes=volumes, seed=manifest.seed or 0)
-        with contextlib.closing(Workshop(site)) as workshop:
+        with contextlib.closing(Workshop(site_of(manifest, volumes))) as workshop:
             for line in sys.stdin:
                 cells = [known[key] for key in line.split()]
                 run_cells(workshop, manifest.study, cells, folder, send, manifest.seed)
@@ -96,13 +94,11 @@ class Labs:
     """The processes that measure ``todo``, and ``tell`` of it as a single lab does."""
 
     def __init__(self, folder: StudyFolder, todo: Sequence[Cell], tell: Listener, volumes: Path | None) -> None:
-        manifest = folder.manifest()
-        self._study = manifest.study
+        self._study = folder.manifest().study
         self._tell = tell
         self._todo = todo
         self._begun = self._bad = 0
-        of_site = [manifest.site, *([str(volumes)] if volumes else [])]
-        self._arguments = [catalogue.language(), str(folder.path), *of_site]
+        self._arguments = [catalogue.language(), str(folder.path), *([str(volumes)] if volumes else [])]
 
     def run(self, cpus: Sequence[int]) -> int:
         """Measure all, one process on each of these CPUs. The number of cells that did not end ``ok``. Raises

@@ -13,14 +13,9 @@ from blocklab.runner.events import AnyEvent, Event
 _ANY: Any = AnyEvent
 
 
-def line(event: Event) -> bytes:
-    """An event as it is printed, without the line's end."""
-    return msgspec.json.encode(event)
-
-
 def send(event: Event) -> None:
     """Print it at once."""
-    sys.stdout.buffer.write(line(event) + b"\n")
+    sys.stdout.buffer.write(msgspec.json.encode(event) + b"\n")
     sys.stdout.buffer.flush()
 
 

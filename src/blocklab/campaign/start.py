@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 
 from blocklab.model.site import Site
-from blocklab.sites import open_site
+from blocklab.sites import DEFAULT, open_site
 from blocklab.store.folder import Manifest, StudyFolder, Workers
 from blocklab.study.types import Cell
 
@@ -24,10 +24,6 @@ class Where(msgspec.Struct, frozen=True):
     workers: Workers | None = None
     parallel: int | None = None
 
-    def open(self, seed: int | None = None) -> Site:
-        """That site, which draws by ``seed``. Raises what ``open_site`` raises."""
-        return open_site(self.site, volumes=self.volumes, hosts=self.hosts, seed=seed or 0)
-
 
 def started(manifest: Manifest, wanted: Sequence[Cell], where: Where, *, again: bool) -> Manifest:
     """With how the study is started, so that ``resume`` goes on with the same."""
@@ -37,6 +33,13 @@ def started(manifest: Manifest, wanted: Sequence[Cell], where: Where, *, again: 
         manifest, site=where.site, hosts=hosts, volumes=volumes, workers=where.workers,
         parallel=where.parallel, todo=todo, since=since,
     )  # fmt: skip
+
+
+def site_of(manifest: Manifest, volumes: Path | None = None) -> Site:
+    """The site that a study is started with; ``volumes``: another folder for them. Raises what ``open_site``
+    raises."""
+    hosts, kept = (Path(path) if path else None for path in (manifest.hosts, manifest.volumes))
+    return open_site(manifest.site or DEFAULT, volumes=volumes or kept, hosts=hosts, seed=manifest.seed or 0)
 
 
 def asked(folder: StudyFolder, manifest: Manifest) -> tuple[list[Cell], tuple[Cell, ...]]:

@@ -8,7 +8,6 @@ from pathlib import Path
 
 from blocklab.campaign.here import prepared
 from blocklab.campaign.lines import send
-from blocklab.campaign.remaining import Remaining
 from blocklab.errors import BlocklabError
 from blocklab.runner.events import AnyEvent, Counted
 from blocklab.store.folder import StudyFolder, claimed
@@ -20,8 +19,7 @@ def main() -> int | str:
     try:
         with claimed(folder.path):
             folder.sweep()
-            campaign = prepared(folder, _tell)
-            campaign.run(Remaining(campaign.costs, campaign.machine), _tell)
+            prepared(folder, _tell).run(_tell)
     except BlocklabError as error:
         return f"error: {error}"
     except KeyboardInterrupt:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from rich.console import Group, RenderableType
 from rich.live import Live as Screen
@@ -29,22 +29,35 @@ MOST_COLUMNS = 100
 DRAWN = 2.0
 
 
-def drawn_on(console: Console) -> bool:
-    """Whether it is a terminal."""
-    return console.file.isatty() and not console.is_dumb_terminal
+def drawn(console: Console, *, plain: bool) -> bool:
+    """Whether there is a terminal to draw on, and nobody wants ``plain`` lines."""
+    return console.file.isatty() and not console.is_dumb_terminal and not plain
+
+
+def screen(console: Console, picture: Callable[[], RenderableType]) -> Screen:
+    """The lines at the bottom, while it is entered."""
+    return Screen(console=console, transient=True, get_renderable=picture, refresh_per_second=DRAWN,
+                  redirect_stdout=False, redirect_stderr=False)  # fmt: skip
+
+
+def bar_and_lines(console: Console, total: float, done: float, lines: Iterable[tuple[str, str]]) -> RenderableType:
+    """A bar, and lines (text and style) below it, each one line whatever the terminal's width."""
+    # By itself it has no line of its own.
+    bar = Padding(ProgressBar(total=total, completed=done, width=min(console.width, MOST_COLUMNS)), 0)
+    texts = ((text.replace("\n", " "), style) for text, style in lines if text)
+    return Group(bar, *(Text(text, style, no_wrap=True, overflow="ellipsis") for text, style in texts))
 
 
 @contextlib.contextmanager
 def showing(
     console: Console, study: Study, todo: Sequence[Cell], remaining: Remaining, *, plain: bool
 ) -> Iterator[Listener]:
-    """What shows events as suits the console: drawn on a terminal, else, or if it is to be ``plain``, a line an
-    event."""
-    if plain or not drawn_on(console):
+    """What shows events: drawn on a terminal, else a line an event."""
+    if not drawn(console, plain=plain):
         yield Lines(console)
         return
     live = Live(console, study, todo, remaining)
-    with live.screen():
+    with screen(console, live.picture):
         yield live
 
 
@@ -69,11 +82,6 @@ class Live(Lines):
         self._doing = "starting"
         self._rule: Rule | None = None
         self._phase: tuple[str, float] | None = None
-
-    def screen(self) -> Screen:
-        """The lines at the bottom, while it is entered."""
-        return Screen(console=self._console, transient=True, get_renderable=self.picture,
-                      refresh_per_second=DRAWN, redirect_stdout=False, redirect_stderr=False)  # fmt: skip
 
     def __call__(self, event: AnyEvent) -> None:
         """Draw what is under way, and let scroll what is over."""
@@ -118,20 +126,14 @@ class Live(Lines):
 
     def picture(self) -> RenderableType:
         """The lines at the bottom: where the study is, what is being done, what is known of it."""
-        now = self._now()
-        passed = now - self._began
+        passed = self._now() - self._began
         left = self._remaining.left(self._key)
-        width = min(self._console.width, MOST_COLUMNS)
-        lines: list[RenderableType] = [
-            # By itself it has no line of its own.
-            Padding(ProgressBar(total=max(passed + left.middle, 1e-9), completed=passed, width=width), 0),
-            line(f"{self._study.name}: {clock_text(passed)} gone, left: {left.text}", "bold"),
-        ]
-        lines += [line(text, style) for text, style in (
-            (self._place, ""), (f"  {self._doing}", ""), (f"  {self._interim}" if self._interim else "", "cyan"),
+        lines = (
+            (f"{self._study.name}: {clock_text(passed)} gone, left: {left.text}", "bold"), (self._place, ""),
+            (f"  {self._doing}", ""), (f"  {self._interim}" if self._interim else "", "cyan"),
             (self._tally, ""), (f"last warning: {self._warning}" if self._warning else "", "yellow"),
-        ) if text]  # fmt: skip
-        return Group(*lines)
+        )  # fmt: skip
+        return bar_and_lines(self._console, max(passed + left.middle, 1e-9), passed, lines)
 
 
 def interim_text(name: str, rates: Sequence[Rate], after: str) -> str:
@@ -159,8 +161,3 @@ def clock_text(seconds: float) -> str:
     minutes, rest = divmod(int(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes:02d}:{rest:02d}"
-
-
-def line(text: str, style: str) -> Text:
-    """One line, whatever the terminal's width: what is cut off makes no second one."""
-    return Text(text.replace("\n", " "), style, no_wrap=True, overflow="ellipsis")

@@ -15,15 +15,16 @@ from blocklab.campaign.here import prepared
 from blocklab.campaign.remaining import Machine, Remaining
 from blocklab.campaign.start import asked
 from blocklab.cli.events import printed
-from blocklab.cli.live import showing
+from blocklab.cli.live import drawn, screen, showing
 from blocklab.cli.progress import INTERRUPTED, UNDECIDED, Lines, several
+from blocklab.cli.workers import Machines
 from blocklab.errors import SetupError, StoreError
 from blocklab.model import outside
 from blocklab.model.terminal import Console, echo, echo_json
 from blocklab.runner.estimate import Cost
 from blocklab.runner.events import AnyEvent, Listener
 from blocklab.stats.format import percent
-from blocklab.store.folder import Manifest, StudyFolder
+from blocklab.store.folder import StudyFolder, Workers
 from blocklab.store.run import head
 from blocklab.study.grid import is_drill, layouts
 from blocklab.study.types import Cell, Study
@@ -71,10 +72,10 @@ def carry_out(
         begun = time.monotonic()
         try:
             with shown.listener() as listener:
-                if manifest.workers:
-                    bad = _on_workers(folder, manifest, todo, console, listener, plain=shown.plain)
+                if manifest.workers is not None:
+                    bad = _on_workers(folder, manifest.workers, todo, console, shown, listener)
                 else:
-                    bad = _here(folder, manifest.study, console, listener, elsewhere, parallel, plain=shown.plain)
+                    bad = _here(folder, console, shown, listener, elsewhere, parallel)
         except KeyboardInterrupt:
             console.print("stopped; nothing is left running; `blocklab resume` continues", style="yellow")
             raise typer.Exit(INTERRUPTED) from None
@@ -110,47 +111,32 @@ def _unknown(folder: StudyFolder, study: Study, wanted: Sequence[Cell]) -> list[
 
 
 def _here(
-    folder: StudyFolder,
-    study: Study,
-    console: Console,
-    listener: Listener,
-    elsewhere: Path | None,
-    parallel: int | None,
-    *,
-    plain: bool,
+    folder: StudyFolder, console: Console, shown: Shown, listener: Listener, volumes: Path | None, labs: int | None
 ) -> int:
-    """The number of cells that did not end ``ok``."""
-    campaign = prepared(folder, Lines(console), elsewhere, parallel)
+    """On this machine. The number of cells that did not end ``ok``."""
+    campaign = prepared(folder, Lines(console), volumes, labs)
+    study = campaign.manifest.study
     console.print(about(study, campaign.todo, campaign.costs, campaign.machine), soft_wrap=True)
     for note in campaign.notes:
         console.print(f"note: {note}", style="yellow")
-    remaining = Remaining(campaign.costs, campaign.machine)
-    with showing(console, study, campaign.todo, remaining, plain=plain) as show:
+    with showing(console, study, campaign.todo, campaign.remaining, plain=shown.plain) as show:
         if campaign.cpus:
             console.print(f"{len(campaign.cpus)} labs in parallel")
-        return campaign.run(remaining, _both(show, listener))
+        return campaign.run(_both(show, listener))
 
 
 def _on_workers(
-    folder: StudyFolder,
-    manifest: Manifest,
-    todo: Sequence[Cell],
-    console: Console,
-    listener: Listener,
-    *,
-    plain: bool,
+    folder: StudyFolder, workers: Workers, todo: Sequence[Cell], console: Console, shown: Shown, listener: Listener
 ) -> int:
     """The same on the machines that the manifest names. Raises ``SetupError`` without the extra."""
-    from blocklab.cli.workers import Machines
-
     try:
         from blocklab.cluster.control import Controller
         from blocklab.cluster.scheduler import opened
     except ModuleNotFoundError as error:
         raise SetupError(f"--dask needs {error.name}", hint="pip install 'blocklab[dask]'") from error
-    assert manifest.workers is not None
-    show = Machines(console, manifest.study, todo)
-    with opened(manifest.workers) as place, show.screen(plain=plain):
+    show = Machines(console, folder.manifest().study, todo)
+    on_screen = screen(console, show.picture) if drawn(console, plain=shown.plain) else contextlib.nullcontext()
+    with opened(workers) as place, on_screen:
         return Controller(folder, place, _both(show, listener)).run(todo)
 
 

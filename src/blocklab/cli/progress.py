@@ -47,7 +47,7 @@ class Lines:
             case Judged():
                 self._line(f"  {self._tallied(event)}")
             case Warned():
-                self._console.print(Text(f"{self._clock()} warning: {event.text}", "yellow"), soft_wrap=True)
+                self._line(f"warning: {event.text}", "yellow")
 
     def _done(self, cell: Done) -> None:
         line = Text(f"{self._clock()}   {cell.label}: ")
@@ -62,16 +62,12 @@ class Lines:
         self._drills.setdefault(cell.label, []).append(cell.drill)
         return f"{cell.label}: {tally(self._drills[cell.label])}"
 
-    def _line(self, text: str) -> None:
-        self._console.print(Text(f"{self._clock()} {text}"), soft_wrap=True)
+    def _line(self, text: str, style: str = "") -> None:
+        self._console.print(Text(f"{self._clock()} {text}", style), soft_wrap=True)
 
     def _clock(self) -> str:
-        return minutes(time.monotonic() - self._started)
-
-
-def minutes(seconds: float) -> str:
-    """``02:05``, ``62:05``."""
-    return f"{int(seconds) // 60:02d}:{int(seconds) % 60:02d}"
+        seconds = int(time.monotonic() - self._started)
+        return f"{seconds // 60:02d}:{seconds % 60:02d}"
 
 
 def stack_text(event: OnStack) -> str:

@@ -5,12 +5,11 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator, Mapping
 from itertools import pairwise
-from pathlib import Path
 
 import msgspec
 
 from blocklab.campaign.remaining import Remaining
-from blocklab.campaign.start import Where
+from blocklab.campaign.start import site_of
 from blocklab.cli.progress import Lines
 from blocklab.errors import HostError, NodeLost, ParseError, StoreError, StudyError, Unreadable
 from blocklab.model import outside
@@ -130,8 +129,7 @@ class Again:
         self._manifest = manifest
         self._source = folder.path / "study.yaml"
         self._place = folder.path / "replays"
-        volumes = Path(manifest.volumes) if manifest.volumes else None
-        site = Where(manifest.site, volumes=volumes).open(manifest.seed)
+        site = site_of(manifest)
         if OwnTime not in site.offers:
             raise StudyError(
                 "", f"the drills of {folder.path} lived in real time, in which nothing happens twice",

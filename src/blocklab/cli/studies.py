@@ -24,7 +24,7 @@ from blocklab.errors import StudyError
 from blocklab.model.describe import described
 from blocklab.model.terminal import echo, echo_json
 from blocklab.model.units import schema_hook
-from blocklab.sites import CLOCKS, DEFAULT, SITES
+from blocklab.sites import CLOCKS, DEFAULT, SITES, open_site
 from blocklab.store.folder import Manifest, StudyFolder, Workers, claimed, newest, place_of
 from blocklab.study.check import runnable
 from blocklab.study.factors import phase_total, size
@@ -297,7 +297,7 @@ def check(
     study = study_file(study)
     what = read(study, quick=quick, first=lambda what: sure(what, yes=False))
     grid = expanded(what, study, quick=quick)
-    for note in fitting(what, grid, study, Where(site, hosts, volumes).open(), quick=quick):
+    for note in fitting(what, grid, study, open_site(site, volumes=volumes, hosts=hosts), quick=quick):
         echo(f"note: {note}", err=True)
     found = warn(what, grid, study, quick=quick)
     if as_json:

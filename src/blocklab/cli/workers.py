@@ -2,50 +2,31 @@
 
 from __future__ import annotations
 
-import contextlib
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import msgspec
-from rich.console import Group, RenderableType
-from rich.live import Live as Screen
-from rich.padding import Padding
-from rich.progress_bar import ProgressBar
+from rich.console import RenderableType
 
 from blocklab.campaign.remaining import Remaining
-from blocklab.cli.live import DRAWN, MOST_COLUMNS, clock_text, drawn_on, line
-from blocklab.cli.progress import STYLES, minutes, said, several, stack_text
-from blocklab.model.terminal import Console, Text
+from blocklab.cli.live import bar_and_lines, clock_text
+from blocklab.cli.progress import STYLES, Lines, said, several, stack_text
+from blocklab.model.terminal import Console
+from blocklab.runner import events
 from blocklab.runner.estimate import Span, between, costs
-from blocklab.runner.events import (
-    AnyEvent,
-    Assigned,
-    Begun,
-    Connected,
-    Disconnected,
-    Done,
-    Event,
-    Joined,
-    Kept,
-    LeftOut,
-    Lost,
-    OnStack,
-    Refused,
-    Warned,
-)
 from blocklab.study.types import Cell, Study
 from blocklab.study.units import units
 
 # What scrolls of an event: text and style.
-SAID: dict[type[Event], tuple[str, str]] = {
-    Disconnected: ("the scheduler {address} is gone; waiting for it, {patience:.0f} s at most", "yellow"),
-    Joined: ("{worker}: {machine}", ""),
-    Refused: ("{worker} is not used: {why}", "yellow"),
-    Assigned: ("{worker}: {unit} begins; cells: {cells}", ""),
-    Kept: ("{worker}: {unit} is stored; cells: {cells}", ""),
-    Lost: ("{worker}: {unit} has to be done again: {why}", "yellow"),
-    LeftOut: ("{worker} failed twice, so it is left out: {why}", "bold yellow"),
-    Warned: ("{worker}: warning: {text}", "yellow"),
+SAID: dict[type[events.Event], tuple[str, str]] = {
+    events.Disconnected: ("the scheduler {address} is gone; waiting for it, {patience:.0f} s at most", "yellow"),
+    events.Joined: ("{worker}: {machine}", ""),
+    events.Refused: ("{worker} is not used: {why}", "yellow"),
+    events.Assigned: ("{worker}: {unit} begins; cells: {cells}", ""),
+    events.Kept: ("{worker}: {unit} is stored; cells: {cells}", ""),
+    events.Lost: ("{worker}: {unit} has to be done again: {why}", "yellow"),
+    events.LeftOut: ("{worker} failed twice, so it is left out: {why}", "bold yellow"),
+    events.Warned: ("{worker}: warning: {text}", "yellow"),
 }
 
 
@@ -66,72 +47,54 @@ class At(msgspec.Struct):
         return None if self.left is None else self.left.after(time.monotonic() - self.since)
 
 
-class Machines:
+class Machines(Lines):
     """Events of all workers as lines that scroll, and, on a terminal, a line for each worker below them."""
 
     def __init__(self, console: Console, study: Study, todo: Sequence[Cell]) -> None:
-        self._console = console
+        super().__init__(console)
         self._study = study
         self._costs = {unit.label: Remaining(costs(study, unit.cells)).left() for unit in units(todo)}
         self._total = len(todo)
-        self._done: set[str] = set()
+        self._finished: set[str] = set()
         self._workers: dict[str, At] = {}
-        self._began = time.monotonic()
 
-    @contextlib.contextmanager
-    def screen(self, *, plain: bool) -> Iterator[None]:
-        """The lines at the bottom, while it is entered; none that are to be ``plain``, or are on no terminal."""
-        with contextlib.ExitStack() as entered:
-            if drawn_on(self._console) and not plain:
-                entered.enter_context(Screen(
-                    console=self._console, transient=True, get_renderable=self.picture,
-                    refresh_per_second=DRAWN, redirect_stdout=False, redirect_stderr=False,
-                ))  # fmt: skip
-            yield
-
-    def __call__(self, event: AnyEvent) -> None:
+    def __call__(self, event: events.AnyEvent) -> None:
         """Show it."""
         if scrolls := _scrolls(event):
-            text, style = scrolls
-            clock = minutes(time.monotonic() - self._began)
-            self._console.print(Text(f"{clock} {text}", style), soft_wrap=True)
+            self._line(*scrolls)
         match event:
-            case Joined():
+            case events.Joined():
                 self._workers.setdefault(event.worker, At())
-            case Refused():
+            case events.Refused():
                 self._workers.pop(event.worker, None)
             case _ if (at := self._workers.get(event.worker)) is not None:
                 self._moved(event, at)
 
-    def _moved(self, event: AnyEvent, at: At) -> None:
+    def _moved(self, event: events.AnyEvent, at: At) -> None:
         match event:
-            case Assigned():
+            case events.Assigned():
                 at.unit, at.cells, at.done, at.doing = event.unit, event.cells, 0, "starting"
                 at.left, at.since = self._costs.get(event.unit), time.monotonic()
-            case Begun():
+            case events.Begun():
                 at.doing, at.left, at.since = event.label, event.left, time.monotonic()
-            case OnStack():
+            case events.OnStack():
                 at.doing = stack_text(event)
-            case Done():
+            case events.Done():
                 at.done += 1
-                self._done.add(event.key)
-            case Kept() | Lost():
+                self._finished.add(event.key)
+            case events.Kept() | events.Lost():
                 at.unit, at.doing, at.left, at.cells, at.done = "", "", None, 0, 0
-                if isinstance(event, Kept):
+                if isinstance(event, events.Kept):
                     self._costs.pop(event.unit, None)
 
     def picture(self) -> RenderableType:
         """The lines at the bottom: all of it, and each worker."""
-        passed, done = time.monotonic() - self._began, len(self._done)
-        width = min(self._console.width, MOST_COLUMNS)
-        lines: list[RenderableType] = [
-            Padding(ProgressBar(total=max(self._total, 1), completed=done, width=width), 0),
-            line(f"{self._study.name}: {clock_text(passed)} gone, left: {self._left()}; "
-                  f"{done} of {self._total} cells", "bold"),
-        ]  # fmt: skip
+        passed, done = time.monotonic() - self._started, len(self._finished)
         # Drawn in a thread of Rich's, while events come.
-        lines += [line(self._of(name, at), "") for name, at in list(self._workers.items())]
-        return Group(*lines)
+        workers = [(self._of(name, at), "") for name, at in list(self._workers.items())]
+        name, total = self._study.name, self._total
+        whole = f"{name}: {clock_text(passed)} gone, left: {self._left()}; {done} of {total} cells"
+        return bar_and_lines(self._console, max(total, 1), done, [(whole, "bold"), *workers])
 
     def _of(self, name: str, at: At) -> str:
         if not at.unit:
@@ -153,14 +116,14 @@ class Machines:
         return between(least, most)
 
 
-def _scrolls(event: AnyEvent) -> tuple[str, str] | None:
+def _scrolls(event: events.AnyEvent) -> tuple[str, str] | None:
     """Text and style; None where nothing scrolls."""
     match event:
-        case Done():
+        case events.Done():
             error = f"\n{event.error}" if event.error else ""
             text = f"{event.worker}:   {event.label}: {event.status} in {event.seconds:.0f} s{said(event)}{error}"
             return text, STYLES[event.status]
-        case Connected():
+        case events.Connected():
             link = f"; dashboard: {event.dashboard}" if event.dashboard else ""
             return f"scheduler {event.address}: {several(event.workers, 'worker')}{link}", ""
     if type(event) not in SAID:

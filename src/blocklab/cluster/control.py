@@ -29,17 +29,7 @@ from blocklab.cluster.place import RESOURCE, Place
 from blocklab.errors import BlocklabError, SetupError, StoreError, Unreadable
 from blocklab.model import outside
 from blocklab.rules.fit import fits
-from blocklab.runner.events import (
-    Assigned,
-    Connected,
-    Disconnected,
-    Joined,
-    Kept,
-    LeftOut,
-    Listener,
-    Lost,
-    Refused,
-)
+from blocklab.runner import events
 from blocklab.store.archive import most_bytes, unpack
 from blocklab.store.folder import StudyFolder, encoded
 from blocklab.store.identity import identity
@@ -91,7 +81,7 @@ class Controller:
     """The study's folder, and what is known of the workers."""
 
     def __init__(
-        self, folder: StudyFolder, place: Place, tell: Listener, *, patience: float = PATIENCE_SECONDS
+        self, folder: StudyFolder, place: Place, tell: events.Listener, *, patience: float = PATIENCE_SECONDS
     ) -> None:
         self._folder = folder
         self._manifest = folder.manifest()
@@ -161,7 +151,7 @@ class Controller:
             client.close(timeout=1)
             raise SetupError(f"no scheduler answers at {self._place.address}: {error}") from error
         self._scheduler = info["id"]
-        self._tell(Connected(self._place.address, link, len(info["workers"])))
+        self._tell(events.Connected(self._place.address, link, len(info["workers"])))
         return client
 
     def _dashboard(self, client: Client, info: Mapping[str, Any]) -> str:
@@ -175,7 +165,7 @@ class Controller:
 
     def _again(self) -> Client:
         """A new connection, once the scheduler is there again."""
-        self._tell(Disconnected(self._place.address, self._patience))
+        self._tell(events.Disconnected(self._place.address, self._patience))
         deadline = time.monotonic() + self._patience
         while True:
             try:
@@ -244,10 +234,10 @@ class Controller:
             self._known[address] = Worker(address, name, who.machine or about.host, about)
             for unit in about.units:
                 self._begun.setdefault(unit, who.machine or about.host)
-            self._tell(Joined(str(who), address, worker=name))
+            self._tell(events.Joined(str(who), address, worker=name))
         for address, problem in why.items():
             self._known[address] = None
-            self._tell(Refused(problem, worker=str(new[address].get("name") or address)))
+            self._tell(events.Refused(problem, worker=str(new[address].get("name") or address)))
         if why and not any(self._known.values()) and not self._running:
             said = "; ".join(dict.fromkeys(f"{address}: {problem}" for address, problem in why.items()))
             raise SetupError(f"no worker can measure this study: {said}", hint="docs/many-machines.md")
@@ -351,7 +341,7 @@ class Controller:
         self._lost.pop(kept, None)
         self._running[kept] = Running(unit, keys, worker, future, time.monotonic())
         future.add_done_callback(lambda _: self._inbox.put(b""))
-        self._tell(Assigned(len(cells), unit=unit.label, worker=worker.name))
+        self._tell(events.Assigned(len(cells), unit=unit.label, worker=worker.name))
 
     def _kept_as(self, unit: Unit) -> str:
         """The name of its folder on a worker: what is to be measured again is another one."""
@@ -421,7 +411,7 @@ class Controller:
         self._strikes.pop(worker.machine, None)
         self._begun.pop(self._kept_as(unit), None)
         took = round(time.monotonic() - running.since, 1)
-        self._tell(Kept(len(taken), took, unit=unit.label, worker=worker.name))
+        self._tell(events.Kept(len(taken), took, unit=unit.label, worker=worker.name))
         with contextlib.suppress(_Gone):
             _everywhere(client, [worker.address], far.forget, self._kept_as(unit))
         return sum(report.statuses.get(key) != "ok" for key in running.keys)
@@ -460,12 +450,12 @@ class Controller:
         """Put a unit back that a machine could not carry out."""
         worker = running.worker
         pending.append(running.unit)
-        self._tell(Lost(why, unit=running.unit.label, worker=worker.name))
+        self._tell(events.Lost(why, unit=running.unit.label, worker=worker.name))
         if fault:
             count = self._strikes[worker.machine] = self._strikes.get(worker.machine, 0) + 1
             if count == STRIKES:
                 self._whys[worker.name] = why
-                self._tell(LeftOut(why, worker=worker.name))
+                self._tell(events.LeftOut(why, worker=worker.name))
         return 0
 
 

@@ -24,7 +24,8 @@ import msgspec
 from distributed import get_worker
 
 from blocklab import __version__
-from blocklab.campaign.lines import line, received
+from blocklab.campaign.lines import received
+from blocklab.campaign.needs import addons_of
 from blocklab.errors import BlocklabError, SetupError, Unreadable
 from blocklab.model import outside
 from blocklab.model.cache import cache_folder
@@ -36,7 +37,6 @@ from blocklab.store.archive import Packed, pack
 from blocklab.store.floor import with_floor
 from blocklab.store.folder import StudyFolder, decoded
 from blocklab.store.run import outcome_of
-from blocklab.study.grid import layouts, topology
 from blocklab.study.needs import site_problems
 from blocklab.study.room import hardwares
 
@@ -102,7 +102,7 @@ def about(manifest: bytes) -> bytes:
             for shape, copies in hardwares(what.study, cells):
                 offered(site, Room).room(shape, copies)
         # The same one everywhere, since machines are compared by it; without any of them this is an error.
-        for addons in sorted({topology(each.study, [each.stack]).addons for each in layouts(what.study, cells)}):
+        for addons in sorted(addons_of(what.study, cells)):
             environment = with_floor(site.environment(addons))
     except BlocklabError as error:
         lacks = f"{error.message} ({error.hint})" if error.hint else error.message
@@ -141,7 +141,7 @@ def _measured(folder: StudyFolder, what: Order) -> str:
             for text in own.lines(LOOK_SECONDS):
                 with contextlib.suppress(Unreadable):
                     event = msgspec.structs.replace(received(text), unit=what.unit, worker=worker.address)
-                    worker.log_event(what.topic, line(event))
+                    worker.log_event(what.topic, msgspec.json.encode(event))
             wanted = _wanted(worker, key)
     finally:
         code = own.end()

@@ -75,11 +75,11 @@ def run_cells(
     bad = number = 0
     for layout in in_order(layouts(study, cells)):
         addons = topology(layout.study, [layout.stack]).addons
-        environment = with_floor(workshop.site.environment(addons))
+        environment = {**with_floor(workshop.site.environment(addons)), "seed": seed}
         todo = list(layout.cells) if seed is None else shuffled(layout.cells, seed)
         patient = True
         while todo:
-            group = _Group(workshop, study, layout, folder, tell, environment, seed, moment, patient=patient)
+            group = _Group(workshop, study, layout, folder, tell, environment, seed, moment, patient)
             finished, failures = group.run(todo, number, len(cells))
             patient = group.patient
             number += finished
@@ -113,32 +113,19 @@ def in_order(found: Sequence[Layout]) -> list[Layout]:
     return ordered
 
 
-class _Group:
+class _Group(msgspec.Struct):
     """The cells of one layout. ``patient``: whether a build that fails between two of them, or on nodes that
     others have used, is tried once more, on new nodes; one that fails again will fail always."""
 
-    def __init__(
-        self,
-        workshop: Workshop,
-        study: Study,
-        layout: Layout,
-        folder: StudyFolder,
-        tell: Listener,
-        environment: dict[str, Any],
-        seed: int | None,
-        moment: Moment | None,
-        *,
-        patient: bool,
-    ) -> None:
-        self.patient = patient
-        self._workshop = workshop
-        self._study = study
-        self._layout = layout
-        self._folder = folder
-        self._tell = tell
-        self._environment = {**environment, "seed": seed}
-        self._seed = seed
-        self._moment = moment
+    _workshop: Workshop
+    _study: Study
+    _layout: Layout
+    _folder: StudyFolder
+    _tell: Listener
+    _environment: dict[str, Any]
+    _seed: int | None
+    _moment: Moment | None
+    patient: bool
 
     def run(self, cells: Sequence[Cell], number: int, count: int) -> tuple[int, int]:
         """(cells stored, of them not ok). Stops early after a lost node, and after a workload's data that could
