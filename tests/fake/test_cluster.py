@@ -13,21 +13,25 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
+import msgspec
 import pytest
 
 from blocklab.cli.events import public
 from blocklab.cluster import over_ssh
 from blocklab.cluster.certificates import certificates
-from blocklab.cluster.control import Controller
+from blocklab.cluster.control import Controller, Running, Worker
+from blocklab.cluster.far import About
+from blocklab.cluster.place import Place
 from blocklab.cluster.scheduler import opened
 from blocklab.errors import SetupError
-from blocklab.runner.events import AnyEvent
+from blocklab.runner.events import AnyEvent, Warned
 from blocklab.store.folder import Manifest, StudyFolder, Workers
 from blocklab.study.grid import cells
 from blocklab.study.read import read
-from blocklab.study.units import by_layout
+from blocklab.study.units import by_layout, units
 from tests.fake.dasked import (
     Cluster,
     ended,
@@ -98,6 +102,21 @@ def test_each_repeat_is_of_one_machine_and_none_is_measured_twice(cluster: Clust
     assert {event["worker"] for event in said if event["event"] == "done"} == {"w1", "w2"}
     # A second call finds nothing to do, and asks nobody.
     assert "finished: all 6 cells" in ended(run(cluster))
+
+
+def test_what_a_unit_told_before_it_ended_is_told(place: Path) -> None:
+    """Also where its end is seen while another unit's runs are fetched."""
+    study = read(place / "study.yaml")
+    grid, told = cells(study), list[AnyEvent]()
+    folder = StudyFolder.create(place / "runs", Manifest(study, grid, workers=Workers("tcp://127.0.0.1:1")))
+    controller = Controller(folder, Place("tcp://127.0.0.1:1"), told.append)
+    unit, over = units(grid)[0], SimpleNamespace(status="finished")
+    worker = Worker("tcp://127.0.0.1:2", "w1", "one", About("", "", 0, {}, "", (), 0.0))
+    controller._known[worker.address] = worker
+    controller._running["unit"] = running = Running(unit, (), worker, cast(Any, over), 0.0)
+    controller._event((0.0, msgspec.json.encode(Warned("late", worker=worker.address, unit="unit"))))
+    assert list(controller._ended()) == [running]
+    assert told == [Warned("late", worker="w1", unit="repeat 1")]
 
 
 def test_a_failed_load_is_stored_once_and_not_tried_elsewhere(cluster: Cluster) -> None:

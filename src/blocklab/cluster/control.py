@@ -135,7 +135,7 @@ class Controller:
         if client.status != "running":
             raise _Gone
         self._look(client, pending)
-        bad = sum(self._taken_back(client, running, pending) for running in self._ended(client))
+        bad = sum(self._taken_back(client, running, pending) for running in self._ended())
         self._hand_out(client, pending)
         return bad
 
@@ -360,7 +360,7 @@ class Controller:
             return unit.cells
         return [cell for cell in self._manifest.cells if cell.repeat == unit.repeat and cell.key in todo]
 
-    def _ended(self, client: Client) -> Iterator[Running]:
+    def _ended(self) -> Iterator[Running]:
         """Those that have ended, well or not, and those whose worker is gone."""
         ended = [
             (key, each)
