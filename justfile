@@ -47,7 +47,7 @@ virtual *options:
 browser *options:
     pytest tests/browser {{ options }}
 
-# Run benchmarks by name, or the short ones: agent, floor, launch, own_cpu, rebuild, rtt, shim; circle, counters, coverage, drills, importing, inference, loading, overhead, parsing, predict, reporting, same, spread, ssh, startup, stopping, virtual, volume.
+# Run benchmarks by name, or the short ones: agent, floor, launch, own_cpu, rebuild, rtt, shim; circle, cluster, counters, coverage, drills, importing, inference, loading, overhead, parsing, predict, reporting, same, ssh, startup, stopping, virtual, volume.
 bench *names:
     for name in {{ if names == "" { "agent floor launch own_cpu rebuild rtt shim" } else { names } }}; do \
         python -m "bench.$name" || exit 1; \

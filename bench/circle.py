@@ -17,7 +17,6 @@ from pathlib import Path
 import msgspec
 
 from blocklab.cli.progress import Lines
-from blocklab.cli.remaining import Remaining
 from blocklab.model.terminal import Console
 from blocklab.model.units import Size
 from blocklab.probes import counters
@@ -69,7 +68,7 @@ def measured(path: Path, runs: Path) -> StudyFolder:
     study = read(path)
     grid = cells(study)
     folder = StudyFolder.create(runs, Manifest(study, grid, seed=1), path)
-    run_study(UmlSite(), study, grid, folder, Lines(Console(stderr=True), Remaining(())), 1)
+    run_study(UmlSite(), study, grid, folder, Lines(Console(stderr=True)), 1)
     return folder
 
 

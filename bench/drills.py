@@ -16,7 +16,6 @@ from pathlib import Path
 import msgspec
 
 from blocklab.cli.progress import Lines
-from blocklab.cli.remaining import Remaining
 from blocklab.model.terminal import Console
 from blocklab.runner.run import run_study
 from blocklab.sites.uml.site import UmlSite
@@ -49,7 +48,7 @@ def main() -> None:
     )
     with tempfile.TemporaryDirectory(prefix="blocklab-drills-") as runs:
         folder = StudyFolder.create(Path(runs), Manifest(study, grid, seed=asked.seed))
-        bad = run_study(UmlSite(), study, grid, folder, Lines(Console(stderr=True), Remaining(())), asked.seed)
+        bad = run_study(UmlSite(), study, grid, folder, Lines(Console(stderr=True)), asked.seed)
         found = [run for run in folder.runs() if run.drill is not None]
     drills = [run.drill for run in found if run.drill is not None]
     known = losses(drills)

@@ -29,16 +29,13 @@ from unittest import mock
 
 from bench.common import PLAIN, show
 from bench.stopping import bounded
-from blocklab.model.drill import Drill
-from blocklab.model.sample import Parsed
+from blocklab.runner.events import AnyEvent, Begun, Done, Warned
 from blocklab.runner.run import run_study
-from blocklab.runner.strikes import Count
 from blocklab.sites.uml.site import UmlSite
 from blocklab.store.folder import Manifest, StudyFolder
-from blocklab.store.run import Outcome, Rate, Stopped
 from blocklab.study.grid import cells
 from blocklab.study.read import build
-from blocklab.study.types import Cell, Study
+from blocklab.study.types import Study
 
 AIM = 0.5
 PACKAGE = "fio-plot==1.1.21"
@@ -115,66 +112,47 @@ class Parts:
 
 
 class Watch:
-    """Progress that notes when cells begin, and what was spent on what until the next one does."""
+    """Notes when cells begin, and what was spent on what until the next one does."""
 
     def __init__(self, parts: Parts) -> None:
-        self.overheads: list[float] = []
-        self.workloads: list[float] = []
-        self.spent: list[dict[str, float]] = []
+        self.cells: dict[str, tuple[float, dict[str, float]]] = {}
         self.bad: list[str] = []
         self._parts = parts
-        self._began: float | None = None
-        self._load = 0.0
-        self._last = False
+        self._begun: tuple[Begun, float] | None = None
 
-    def stack(self, name: str, text: str) -> None:
-        """Nothing to note."""
+    def __call__(self, event: AnyEvent) -> None:
+        """Note it."""
+        match event:
+            case Begun():
+                # The cell before this one has ended.
+                self._end()
+                self._begun = event, time.monotonic()
+                self._parts.seconds.clear()
+            case Done():
+                if event.status not in ("ok", "suspect"):
+                    self.bad.append(f"{event.label}: {event.status}: {event.error}")
+                if self._begun is not None and self._begun[0].number == self._begun[0].of:
+                    # What follows is the nodes' end.
+                    self._end()
+            case Warned():
+                print(f"warning: {event.text}")
 
-    def cell(self, number: int, count: int, cell: Cell) -> None:
-        """The cell before this one has ended."""
-        self.end()
-        self._began = time.monotonic()
-        self._last = number == count
-        self._load = 0.0
-        self._parts.seconds.clear()
+    def _end(self) -> None:
+        if self._begun is not None:
+            cell, began = self._begun
+            self.cells[cell.key] = time.monotonic() - began, dict(self._parts.seconds)
+            self._begun = None
 
-    def interim(self, cell: Cell, phase: str, rounds: int, rates: Sequence[Rate]) -> None:
-        """Nothing to note."""
-
-    def counters(self, cell: Cell, count: Count) -> None:
-        """There are none."""
-
-    def done(self, cell: Cell, outcome: Outcome, parsed: Parsed, stops: Sequence[Stopped]) -> None:
-        """How long fio did I/O."""
-        self._load = sum(phase.end - phase.start for phase in parsed.phases)
-        if outcome.status not in ("ok", "suspect"):
-            self.bad.append(f"{cell.label}: {outcome.status}: {outcome.error}")
-        if self._last:
-            # What follows is the nodes' end.
-            self.end()
-
-    def drilled(self, cell: Cell, drill: Drill) -> None:
-        """There are none."""
-
-    def warning(self, text: str) -> None:
-        """Say it."""
-        print(f"warning: {text}")
-
-    def end(self) -> None:
-        """Note the cell that has ended, if any."""
-        if self._began is None:
-            return
-        whole = time.monotonic() - self._began
-        building = sum(seconds for part, seconds in self._parts.seconds.items() if part.startswith(BUILD))
-        spent = {part: seconds for part, seconds in self._parts.seconds.items() if not part.startswith(BUILD)}
+    def overhead(self, key: str, load: float) -> tuple[float, dict[str, float]]:
+        """What a cell whose fio did I/O for so long took beside, and each part of it."""
+        whole, parts = self.cells[key]
+        building = sum(seconds for part, seconds in parts.items() if part.startswith(BUILD))
+        spent = {part: seconds for part, seconds in parts.items() if not part.startswith(BUILD)}
         # The run's own time is within that of its start and end.
-        spent[FIO] = spent.get(FIO, 0.0) - self._load
-        overhead = whole - building - self._load
+        spent[FIO] = spent.get(FIO, 0.0) - load
+        overhead = whole - building - load
         spent[REST] = overhead - sum(spent.values())
-        self.overheads.append(overhead)
-        self.workloads.append(self._load)
-        self.spent.append(spent)
-        self._began = None
+        return overhead, spent
 
 
 def study(depths: Sequence[int], seconds: int) -> Study:
@@ -213,16 +191,18 @@ def ours(depths: Sequence[int], seconds: int, seed: int) -> None:
         with parts.timing():
             run_study(UmlSite(), what, grid, folder, watch, seed)
             whole = time.monotonic() - started
+        loads = {run.cell.key: sum(phase.end - phase.start for phase in run.phases) for run in folder.runs()}
     for said in watch.bad:
         print(f"not ok: {said}")
-    if not watch.overheads:
+    if not loads:
         raise SystemExit("no cell was measured")
-    show("blocklab: a cell beside its workload", watch.overheads, "s", f"aim: median under {AIM} s")
-    outside = whole - sum(watch.workloads)
+    overheads, spents = zip(*(watch.overhead(key, load) for key, load in loads.items()), strict=True)
+    show("blocklab: a cell beside its workload", list(overheads), "s", f"aim: median under {AIM} s")
+    outside = whole - sum(loads.values())
     print(f"  the study took {whole:.1f} s: {outside / len(grid):.3f} s a cell with boot, build and take-down")
     print("  median of each part, ms a cell (each without the parts within it):")
-    names = {name for spent in watch.spent for name in spent}
-    middle = {name: statistics.median(spent.get(name, 0.0) for spent in watch.spent) for name in names}
+    names = {name for spent in spents for name in spent}
+    middle = {name: statistics.median(spent.get(name, 0.0) for spent in spents) for name in names}
     for name in sorted(middle, key=lambda name: -middle[name]):
         print(f"    {name:<46}{middle[name] * 1000:9.1f}")
     for where in parts.unknown:

@@ -15,7 +15,6 @@ from pathlib import Path
 
 from bench.common import PLAIN, mirror
 from blocklab.cli.progress import Lines
-from blocklab.cli.remaining import Remaining
 from blocklab.model.terminal import Console
 from blocklab.runner.run import run_study
 from blocklab.sites.uml.site import UmlSite
@@ -63,7 +62,7 @@ def main() -> None:
     plan = study(asked.repeats)
     counts: Counter[str] = Counter()
     held, halves = 0, []
-    lines = Lines(Console(stderr=True), Remaining(()))
+    lines = Lines(Console(stderr=True))
     for seed in range(asked.seeds):
         with tempfile.TemporaryDirectory(prefix="blocklab-same-") as runs:
             grid = cells(plan)

@@ -13,7 +13,6 @@ from pathlib import Path
 
 from bench.common import show
 from blocklab.cli.progress import Lines
-from blocklab.cli.remaining import Remaining
 from blocklab.model.ground import LinkSpec, NodeSpec, Profile, Topology, VolumeSpec
 from blocklab.model.site import Site
 from blocklab.model.terminal import Console
@@ -56,7 +55,7 @@ def overhead(site: Site) -> float:
     with tempfile.TemporaryDirectory(prefix="blocklab-bench-") as runs:
         grid = cells(study)
         folder = StudyFolder.create(Path(runs), Manifest(study, grid))
-        run_study(site, study, grid, folder, Lines(Console(stderr=True, quiet=True), Remaining(())))
+        run_study(site, study, grid, folder, Lines(Console(stderr=True, quiet=True)))
         return statistics.median(run.outcome.seconds - SECONDS for run in folder.runs())
 
 

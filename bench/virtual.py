@@ -10,26 +10,24 @@ from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
 
 from bench.common import mirror, show, study
 from blocklab.cli.progress import Lines
-from blocklab.cli.remaining import Remaining
 from blocklab.model.host import Host, must
-from blocklab.model.sample import Parsed
 from blocklab.model.terminal import Console
 from blocklab.model.workload import Armed
+from blocklab.runner.events import AnyEvent, Done
 from blocklab.runner.run import run_study, standing
 from blocklab.runner.workshop import Standing
 from blocklab.sites.uml.virtual import VirtualSite
 from blocklab.store.folder import Manifest, StudyFolder
-from blocklab.store.run import Outcome, Stopped
 from blocklab.study.grid import cells
 from blocklab.study.read import build
-from blocklab.study.types import Cell, Study
+from blocklab.study.types import Study
 
 ROUNDS = 3
 DRILLS = 4
@@ -93,13 +91,14 @@ class Finished(Lines):
     """When each drill was stored, by the real clock."""
 
     def __init__(self) -> None:
-        super().__init__(Console(quiet=True), Remaining(()))
+        super().__init__(Console(quiet=True))
         self.times: list[float] = []
 
-    def done(self, cell: Cell, outcome: Outcome, parsed: Parsed, stops: Sequence[Stopped]) -> None:
+    def __call__(self, event: AnyEvent) -> None:
         """Note it; one that was not carried out is no drill."""
-        assert outcome.status == "ok", outcome
-        self.times.append(time.monotonic())
+        if isinstance(event, Done):
+            assert event.status == "ok", event
+            self.times.append(time.monotonic())
 
 
 def drills() -> list[float]:

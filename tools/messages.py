@@ -46,7 +46,7 @@ TERMS = (
 # Words by which the program finds texts, or has a library colour them, where `vocabulary` does not see it.
 KEYS = frozenset({
     "no values", "one layout", "no pair", "one build: {_inside}", "p99, at least", "crashes, at most",
-    "newest lost", "not recovered",
+    "newest lost", "not recovered", "scheduler lost", "left out",
     "metric, unit, layer, host, phase", '"end", latency', "coalesce(phase, '')",
     "bold red", "bold yellow", "bold green", "bold cyan", "bold magenta", "dim red", "dim yellow",
 })  # fmt: skip

@@ -192,7 +192,7 @@ def measuring(cluster: Cluster) -> list[str]:
             line = process.read_bytes().split(b"\0")
         except OSError:
             continue
-        if b"blocklab.cli.unit" in line and any(str(cluster.place).encode() in each for each in line):
+        if b"blocklab.campaign.unit" in line and any(str(cluster.place).encode() in each for each in line):
             found.append(process.parent.name)
     return found
 

@@ -9,8 +9,8 @@ from typing import Any
 from blocklab.model import node_programs
 from blocklab.model.host import Result
 from blocklab.model.plan import Argv
+from blocklab.runner.events import Done
 from blocklab.sites.fake import FakeSite, Play
-from blocklab.store.run import Outcome
 from blocklab.study.read import build
 from blocklab.study.types import Study
 from blocklab.workloads.ledger import HISTORY, PROGRAM
@@ -69,7 +69,7 @@ def study(small: dict[str, Any], stack: str, **faults: Any) -> Study:
     return build(small)
 
 
-def drilled(study: Study, tmp_path: Path, answers: Answers) -> tuple[Silent, FakeSite, Outcome]:
+def drilled(study: Study, tmp_path: Path, answers: Answers) -> tuple[Silent, FakeSite, Done]:
     progress, site, _ = go(study, tmp_path, answers)
     return progress, site, progress.outcomes[f"{next(iter(study.stacks))}/writes"]
 

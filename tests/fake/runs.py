@@ -7,42 +7,37 @@ from pathlib import Path
 from typing import Any
 
 from blocklab.model.drill import Drill
-from blocklab.model.sample import Parsed
+from blocklab.runner.events import AnyEvent, Begun, Done, Interim, Judged, Warned
 from blocklab.runner.run import run_study
-from blocklab.runner.strikes import Count
 from blocklab.sites.fake import FakeSite
 from blocklab.store.folder import Manifest, StudyFolder
-from blocklab.store.run import Outcome, Rate
+from blocklab.store.run import Rate
 from blocklab.study.grid import cells
 from blocklab.study.types import Cell, Study
 
 
 class Silent:
-    """Progress that is only remembered."""
+    """Events that are only remembered."""
 
     def __init__(self) -> None:
-        self.outcomes: dict[str, Outcome] = {}
+        self.outcomes: dict[str, Done] = {}
         self.warnings: list[str] = []
         self.drills: list[Drill] = []
         self.values: list[tuple[str, str, int, tuple[Rate, ...]]] = []
+        self._labels: dict[str, str] = {}
 
-    def stack(self, name: str, text: str) -> None: ...
-
-    def cell(self, number: int, count: int, cell: Cell) -> None: ...
-
-    def interim(self, cell: Cell, phase: str, rounds: int, rates: Sequence[Rate]) -> None:
-        self.values.append((cell.label, phase, rounds, tuple(rates)))
-
-    def counters(self, cell: Cell, count: Count) -> None: ...
-
-    def done(self, cell: Cell, outcome: Outcome, parsed: Parsed, stops: object) -> None:
-        self.outcomes[cell.label] = outcome
-
-    def drilled(self, cell: Cell, drill: Drill) -> None:
-        self.drills.append(drill)
-
-    def warning(self, text: str) -> None:
-        self.warnings.append(text)
+    def __call__(self, event: AnyEvent) -> None:
+        match event:
+            case Begun():
+                self._labels[event.key] = event.label
+            case Interim():
+                self.values.append((self._labels[event.key], event.phase, event.rounds, event.rates))
+            case Done():
+                self.outcomes[event.label] = event
+            case Judged():
+                self.drills.append(event.drill)
+            case Warned():
+                self.warnings.append(event.text)
 
 
 def io(small: dict[str, Any]) -> dict[str, Any]:

@@ -11,13 +11,13 @@ import pytest
 
 from blocklab.model.host import Result
 from blocklab.model.plan import Argv
+from blocklab.runner.events import AnyEvent, Counted
 from blocklab.runner.run import run_study
-from blocklab.runner.strikes import Count
 from blocklab.sites.fake import FakeLab, FakeSite, Play
 from blocklab.store.folder import Manifest, StudyFolder
 from blocklab.study.grid import cells
 from blocklab.study.read import build
-from blocklab.study.types import Cell, Study
+from blocklab.study.types import Study
 from blocklab.workloads.ledger import PROGRAM
 from tests.fake.answers import Answers
 from tests.fake.clients import COUNT, go
@@ -84,8 +84,8 @@ def test_a_frozen_node_is_thawed_before_anything_is_asked_of_it(small: dict[str,
 
 def test_ctrl_c_in_a_drill_mends_and_stays_ctrl_c(small: dict[str, Any], tmp_path: Path) -> None:
     class Stopped(Silent):
-        def counters(self, cell: Cell, count: Count) -> None:
-            if count.acknowledged == 3:
+        def __call__(self, event: AnyEvent) -> None:
+            if isinstance(event, Counted) and event.count.acknowledged == 3:
                 raise KeyboardInterrupt
 
     rows = (json.dumps({**COUNT, "acknowledged": number}).encode() + b"\n" for number in range(1, 9))

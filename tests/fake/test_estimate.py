@@ -3,27 +3,25 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from blocklab.campaign.remaining import Machine, Remaining
 from blocklab.cli.progress import Lines
-from blocklab.cli.remaining import Machine, Remaining, Span
 from blocklab.model.ground import Topology
 from blocklab.model.host import Result
 from blocklab.model.plan import Argv
-from blocklab.model.sample import Parsed
 from blocklab.model.terminal import Console
-from blocklab.runner.estimate import costs
+from blocklab.runner.estimate import Span, costs
+from blocklab.runner.events import AnyEvent, Done
 from blocklab.runner.run import run_study
 from blocklab.sites.fake import FakeLab, FakeSite
 from blocklab.store.folder import Manifest, StudyFolder
-from blocklab.store.run import Outcome, Stopped
 from blocklab.study.grid import cells
 from blocklab.study.read import build
-from blocklab.study.types import Cell
 from tests.fake.answers import Fios
 
 STOP = {"rounds": "3..9", "each": "4s"}
@@ -72,16 +70,17 @@ class Noted(Lines):
     """Keeps what was announced, and when."""
 
     def __init__(self, console: Console, remaining: Remaining, clock: Clock) -> None:
-        super().__init__(console, remaining)
-        self.clock = clock
+        super().__init__(console)
+        self.remaining, self.clock = remaining, clock
         self.announced: list[tuple[float, Span]] = []
 
     def note(self) -> None:
-        self.announced.append((self.clock.now, self._remaining.left()))
+        self.announced.append((self.clock.now, self.remaining.left()))
 
-    def done(self, cell: Cell, outcome: Outcome, parsed: Parsed, stops: Sequence[Stopped]) -> None:
-        super().done(cell, outcome, parsed, stops)
-        self.note()
+    def __call__(self, event: AnyEvent) -> None:
+        super().__call__(event)
+        if isinstance(event, Done):
+            self.note()
 
 
 def settles(job: str, number: int) -> float:
@@ -112,7 +111,7 @@ def test_a_study_ends_within_what_was_announced(
     progress = Noted(Console(file=said, width=200), remaining, answers.clock)
     progress.note()
     folder = StudyFolder.create(tmp_path, Manifest(study, grid))
-    assert run_study(answers.site, study, grid, folder, progress, 1) == 0
+    assert run_study(answers.site, study, grid, folder, remaining.announcing(progress), 1) == 0
     # Taking down the last layout is no part of it.
     end = progress.announced[-1][0]
     assert len(progress.announced) == 1 + len(grid) == 9

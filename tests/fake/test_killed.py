@@ -23,7 +23,8 @@ import typer
 from ruamel.yaml import YAML
 
 from blocklab import report
-from blocklab.cli import carry, studies
+from blocklab.campaign import start
+from blocklab.cli import studies
 from blocklab.model.host import Result
 from blocklab.model.plan import Argv
 from blocklab.model.sample import Parsed
@@ -94,7 +95,7 @@ def _run(runs: Path, log: Path, arguments: Sequence[str]) -> int:
 
     measuring.PROBE_LEAD = measuring.PROBE_LEAST = measuring.PROBE_MOST = 0.0
     patched: dict[tuple[Any, str], Any] = {
-        (carry, "open_site"): opened,
+        (start, "open_site"): opened,
         (predicting, "analysed"): lambda _: None,
         (report, "render"): lambda *_, **__: "none", (report, "terminal_table"): lambda *_, **__: "",
     }  # fmt: skip

@@ -13,18 +13,20 @@ from collections.abc import Sequence
 from io import BytesIO
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 
-from blocklab.cli.carry import at_once
-from blocklab.cli.parallel import MODULE, Parallel, Sender, Waiting, received
+from blocklab.campaign.labs import MODULE, Labs, Waiting
+from blocklab.campaign.lines import received, send
+from blocklab.campaign.needs import at_once
 from blocklab.errors import SetupError, StudyError
 from blocklab.lang import catalogue
 from blocklab.model.drill import Drill, Verdict
 from blocklab.model.ground import Topology
 from blocklab.model.sample import Parsed, Sample
 from blocklab.model.site import OwnTime, Room
+from blocklab.runner.events import AnyEvent, Begun, Counted, Done, Event, Interim, Judged, OnStack, Warned
 from blocklab.runner.run import run_study
 from blocklab.runner.strikes import Count
 from blocklab.sites.fake import FakeSite
@@ -33,51 +35,31 @@ from blocklab.store.folder import Manifest, StudyFolder
 from blocklab.store.run import Outcome, Rate, Stopped
 from blocklab.study.grid import cells
 from blocklab.study.read import build
-from blocklab.study.types import Cell
 from tests.fake.answers import Answers
 from tests.fake.dasked import environment
-from tests.fake.runs import Silent, io
+from tests.fake.runs import io
 
 CPU = min(os.sched_getaffinity(0))
 DRILL = Drill("7 abc", "kill", "a1", "a2", True, ("a1", "a2"), (), (), Verdict("ok"), rate=100.0, struck=1.5)
 
 
-class Heard(Silent):
-    """All calls of progress, by method; ``then`` is called after each."""
+E = TypeVar("E", bound=Event)
+
+
+class Heard:
+    """All events; ``then`` is called after each."""
 
     def __init__(self) -> None:
-        super().__init__()
-        self.calls: list[tuple[Any, ...]] = []
+        self.events: list[AnyEvent] = []
 
-    def named(self, name: str) -> list[tuple[Any, ...]]:
-        return [rest for called, *rest in self.calls if called == name]  # type: ignore[misc]
+    def all(self, kind: type[E]) -> list[E]:
+        return [event for event in self.events if isinstance(event, kind)]
 
-    def _heard(self, *call: Any) -> None:
-        self.calls.append(call)
-        self.then(*call)
+    def __call__(self, event: AnyEvent) -> None:
+        self.events.append(event)
+        self.then(event)
 
-    def then(self, *call: Any) -> None: ...
-
-    def stack(self, name: str, text: str) -> None:
-        self._heard("stack", name, text)
-
-    def cell(self, number: int, count: int, cell: Cell) -> None:
-        self._heard("cell", number, count, cell)
-
-    def interim(self, cell: Cell, phase: str, rounds: int, rates: Sequence[Rate]) -> None:
-        self._heard("interim", cell, phase, rounds, tuple(rates))
-
-    def counters(self, cell: Cell, count: Count) -> None:
-        self._heard("counters", cell, count)
-
-    def done(self, cell: Cell, outcome: Outcome, parsed: Parsed, stops: object) -> None:
-        self._heard("done", cell, outcome, parsed, stops)
-
-    def drilled(self, cell: Cell, drill: Drill) -> None:
-        self._heard("drilled", cell, drill)
-
-    def warning(self, text: str) -> None:
-        self._heard("warning", text)
+    def then(self, event: AnyEvent) -> None: ...
 
 
 @pytest.fixture
@@ -95,9 +77,9 @@ def _fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv(name, value)
 
 
-def labs(folder: StudyFolder, progress: Silent) -> Parallel:
+def labs(folder: StudyFolder, heard: Heard) -> Labs:
     manifest = folder.manifest()
-    return Parallel(folder, folder.missing(manifest.cells), progress, None)
+    return Labs(folder, folder.missing(manifest.cells), heard, None)
 
 
 def processes(folder: StudyFolder) -> list[int]:
@@ -115,8 +97,8 @@ def test_each_lab_has_its_cpu(folder: StudyFolder) -> None:
     class Watching(Heard):
         cpus: set[str] = set()
 
-        def then(self, *call: Any) -> None:
-            for pid in processes(folder) if call[0] == "done" else ():
+        def then(self, event: AnyEvent) -> None:
+            for pid in processes(folder) if isinstance(event, Done) else ():
                 # Cpus_allowed_list:\t0-1
                 found = re.search(r"^Cpus_allowed_list:\t(.*)$", Path(f"/proc/{pid}/status").read_text(), re.M)
                 self.cpus.add(found[1] if found else "")
@@ -133,69 +115,64 @@ def test_progress_is_that_of_one_lab(folder: StudyFolder, tmp_path: Path) -> Non
     other = StudyFolder.create(tmp_path / "alone", manifest)
     assert run_study(FakeSite(Answers()), manifest.study, grid, other, alone, 1) == 0
     assert labs(folder, beside).run([CPU, CPU]) == 0
-    assert [(number, count) for number, count, _ in beside.named("cell")] == [(at, 6) for at in range(1, 7)]
-    assert Counter(cell.key for _, _, cell in beside.named("cell")) == Counter(cell.key for cell in grid)
+    assert [(cell.number, cell.of) for cell in beside.all(Begun)] == [(at, 6) for at in range(1, 7)]
+    assert Counter(cell.key for cell in beside.all(Begun)) == Counter(cell.key for cell in grid)
 
-    def results(progress: Heard) -> dict[str, Any]:
+    def results(heard: Heard) -> dict[str, Any]:
         """Without what its processes took themselves."""
         return {
-            cell.key: (outcome.status, [one for one in parsed.samples if one.time is None and one.layer == "fio"])
-            for cell, outcome, parsed, _ in progress.named("done")
+            cell.key: (cell.status, [one for one in cell.values if one.layer == "fio"]) for cell in heard.all(Done)
         }
 
     assert results(beside) == results(alone) and all(values for _, values in results(alone).values())
-    assert len(beside.named("interim")) == len(alone.named("interim"))
-    assert {text.rpartition(" (lab ")[2] for _, text in beside.named("stack")} == {"1)", "2)"}
-    assert {text.rpartition(" (lab ")[0].split(" in ")[0] for _, text in beside.named("stack")} == {
-        text.split(" in ")[0] for _, text in alone.named("stack")
+    assert len(beside.all(Interim)) == len(alone.all(Interim))
+    assert {event.text.rpartition(" (lab ")[2] for event in beside.all(OnStack)} == {"1)", "2)"}
+    assert {event.text.rpartition(" (lab ")[0].split(" in ")[0] for event in beside.all(OnStack)} == {
+        event.text.split(" in ")[0] for event in alone.all(OnStack)
     }
     assert all(folder.has(cell) for cell in grid) and processes(folder) == []
 
 
 def test_what_a_lab_sends_arrives_as_it_was(folder: StudyFolder, monkeypatch: pytest.MonkeyPatch) -> None:
     cell = folder.manifest().cells[0]
-    values = (Sample("latency.max", math.inf, "s", "fio", "a1"), Sample("tps", 1.0, "1/s", "fio", "a1", time=3.0))
-    rates = (Rate("tps", 1.5, None),)
+    values = (
+        Sample("latency.max", math.inf, "s", "fio", "a1"), Sample("tps", 1.0, "1/s", "fio", "a1", time=3.0),
+        Sample("tps", 5.0, "1/s", "fio", "a1"),
+    )  # fmt: skip
+    rates, stops = (Rate("tps", 1.5, None),), (Stopped("w", "capped", (Rate("tps", 1.5, None),)),)
+    outcome = Outcome("suspect", "said", "hint", 1.0, 2.0)
+    told: tuple[AnyEvent, ...] = (
+        Begun(cell.key, cell.label, 4, 7), Interim(cell.key, "w", 3, rates),
+        Counted(cell.key, Count(1.0, 2, 3, 4, 5)), Done.of(cell, outcome, Parsed(values), stops),
+        Judged(cell.key, cell.label, DRILL), Warned("watch out \u00b1"), OnStack("one", "building"),
+    )  # fmt: skip
     lines = BytesIO()
     monkeypatch.setattr(sys, "stdout", SimpleNamespace(buffer=lines))
-    sender, heard = Sender(), Heard()
-    sender.cell(4, 7, cell)
-    sender.interim(cell, "w", 3, rates)
-    sender.counters(cell, Count(1.0, 2, 3, 4, 5))
-    sender.done(
-        cell, Outcome("suspect", "said", "hint", 1.0, 2.0), Parsed(values), (Stopped("w", "capped", rates),)
-    )
-    sender.drilled(cell, DRILL)
-    sender.warning("watch out \u00b1")
-    sender.stack("one", "building")
+    for event in told:
+        send(event)
+    heard = Heard()
     parallel = labs(folder, heard)
     for line in lines.getvalue().splitlines():
         parallel._pass_on(2, received(line))
-    assert heard.calls == [
-        ("cell", 1, 6, cell),
-        ("interim", cell, "w", 3, rates),
-        ("counters", cell, Count(1.0, 2, 3, 4, 5)),
-        ("done", cell, Outcome("suspect", "said", "hint", 1.0, 2.0), Parsed(values[:1]),
-         (Stopped("w", "capped", rates),)),
-        ("drilled", cell, DRILL),
-        ("warning", "watch out \u00b1"),
-        ("stack", "one", "building (lab 2)"),
+    assert heard.events == [
+        Begun(cell.key, cell.label, 1, 6), *told[1:6], OnStack("one", "building (lab 2)"),
     ]  # fmt: skip
+    assert told[3] == Done(cell.key, cell.label, "suspect", 2.0, "said", "hint", values[2:], stops)
 
 
 def test_a_load_that_fails_is_stored_and_counted(folder: StudyFolder, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FAKE_FAILING", "mirror")
     progress = Heard()
     assert labs(folder, progress).run([CPU, CPU]) == 3
-    failed = [outcome for _, outcome, _, _ in progress.named("done") if outcome.status != "ok"]
+    failed = [cell for cell in progress.all(Done) if cell.status != "ok"]
     assert [each.error for each in failed] == 3 * ["a1: it fails on purpose"]
     assert sum(map(folder.has, folder.manifest().cells)) == 3
 
 
 def test_a_killed_process_ends_the_others_and_the_rest_is_measured_later(folder: StudyFolder) -> None:
     class Killing(Heard):
-        def then(self, *call: Any) -> None:
-            for pid in processes(folder) if call[0] == "done" else ():
+        def then(self, event: AnyEvent) -> None:
+            for pid in processes(folder) if isinstance(event, Done) else ():
                 os.kill(pid, signal.SIGKILL)
 
     with pytest.raises(SetupError, match=r"^the process of a lab ended with exit code -9\n") as caught:
@@ -206,7 +183,7 @@ def test_a_killed_process_ends_the_others_and_the_rest_is_measured_later(folder:
     left = folder.missing(folder.manifest().cells)
     assert 0 < len(left) < 6
     assert labs(folder, progress).run([CPU, CPU]) == 0
-    assert sorted(cell.label for cell, *_ in progress.named("done")) == sorted(cell.label for cell in left)
+    assert sorted(cell.label for cell in progress.all(Done)) == sorted(cell.label for cell in left)
 
 
 def test_why_a_lab_cannot_go_on_is_said_in_the_users_language(
@@ -228,8 +205,8 @@ def test_ctrl_c_ends_every_lab_in_good_order(folder: StudyFolder, monkeypatch: p
     codes = []
 
     class Interrupted(Heard):
-        def then(self, *call: Any) -> None:
-            if len(self.named("cell")) == 2:
+        def then(self, event: AnyEvent) -> None:
+            if len(self.all(Begun)) == 2:
                 raise KeyboardInterrupt
 
     end = Own.end

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from blocklab.cli.carry import at_once
+from blocklab.campaign.needs import at_once
 from blocklab.errors import ImageError
 from blocklab.model.site import OwnTime, Snapshots, offered
 from blocklab.runner.run import standing

@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import blocklab
-from blocklab.cli import carry, studies
+from blocklab.campaign import start
+from blocklab.cli import studies
 from blocklab.sites.fake import FakeSite
 from tests.fake.answers import Answers
 
@@ -17,6 +18,6 @@ def main() -> None:
     def opened(*_given: Any, **_options: Any) -> FakeSite:
         return FakeSite(Answers())
 
-    vars(carry)["open_site"] = opened
+    vars(start)["open_site"] = opened
     studies.run(Path("study.yaml"), seed=1)
     print(blocklab.__file__)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import graphlib
 import importlib
 import importlib.metadata
 import re
@@ -15,6 +16,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import grimp
 import pytest
 
 from blocklab import faults, layers, workloads
@@ -22,6 +24,8 @@ from blocklab import probes as probe_package
 from blocklab.sites import SITES
 from tests.repo import house
 
+DOWN = "imports go down only"
+BY_EVENTS = "a study is measured without a word: by events, which the command line shows"
 ONLY_SITES = "only sites start processes or open sockets"
 PYTHON = [name for name in ("src", "tests", "bench", "tools") if (house.ROOT / name).is_dir()]
 
@@ -65,6 +69,11 @@ def contracts() -> list[dict[str, Any]]:
     return found
 
 
+def layered() -> dict[str, Any]:
+    """The contract about floors, the highest first."""
+    return next(contract for contract in contracts() if contract["name"] == DOWN)
+
+
 def floors() -> set[str]:
     """The packages and modules right below blocklab, ``blocklab.`` left out."""
     return {
@@ -76,23 +85,93 @@ def floors() -> set[str]:
 
 def test_the_contracts_know_every_package() -> None:
     """A new package must not slip past the contracts because nobody named it there."""
-    layered = next(contract for contract in contracts() if contract["type"] == "layers")
-    named = {name.strip() for row in layered["layers"] for name in row.split("|")}
+    named = {name.strip() for row in layered()["layers"] for name in row.split("|")}
     assert floors() == named
     guarded = next(contract for contract in contracts() if contract["name"] == ONLY_SITES)
     assert set(guarded["source_modules"]) == {f"blocklab.{name}" for name in floors() - {"sites"}}
     assert {"subprocess", "socket"} <= set(guarded["forbidden_modules"])
 
 
-def test_the_contract_about_processes_can_fail(tmp_path: Path) -> None:
-    """On a copy in which the statistics open a socket."""
+def test_the_contracts_can_fail(tmp_path: Path) -> None:
+    """On a copy in which the statistics open a socket, and a function of a campaign prints by the command line."""
     shutil.copytree(house.SRC, tmp_path / "src", ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(house.ROOT / "pyproject.toml", tmp_path)
-    (tmp_path / "src/blocklab/stats/planted.py").write_text('"""Planted."""\n\nimport socket\n\nsocket.socket()\n')
+    planted = {
+        "stats": "import socket\n\nsocket.socket()\n",
+        "campaign": "def shown() -> None:\n    from rich import print\n\n    from blocklab.cli import streams\n",
+    }
+    for floor, text in planted.items():
+        (tmp_path / f"src/blocklab/{floor}/planted.py").write_text(f'"""Planted."""\n\n{text}')
     done = house.tool("lint-imports", "--no-cache", cwd=tmp_path, PYTHONPATH=str(tmp_path / "src"))
     assert done.returncode != 0
-    assert f"{ONLY_SITES} BROKEN" in done.stdout, done.stdout
-    assert "blocklab.stats.planted -> socket" in done.stdout
+    broken = {line.removesuffix(" BROKEN") for line in done.stdout.splitlines() if line.endswith(" BROKEN")}
+    assert broken == {ONLY_SITES, DOWN, BY_EVENTS}, done.stdout
+    for arrow in ("stats.planted -> socket", "campaign.planted -> rich", "campaign.planted -> blocklab.cli"):
+        assert f"blocklab.{arrow}" in done.stdout
+
+
+def circle(*packages: str) -> list[str]:
+    """The modules of a circle of imports, of those in functions too; none where there is none."""
+    graph = grimp.build_graph(*packages, cache_dir=None)
+    below = {module: graph.find_modules_directly_imported_by(module) for module in graph.modules}
+    try:
+        graphlib.TopologicalSorter(below).prepare()
+    except graphlib.CycleError as error:
+        return list(error.args[1])
+    return []
+
+
+def test_no_modules_import_each_other() -> None:
+    assert circle("blocklab", "blocklab_node") == []
+
+
+def test_the_search_for_circles_can_find(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "planted_circle"
+    folder.mkdir()
+    (folder / "__init__.py").write_text("")
+    (folder / "one.py").write_text("def late():\n    from planted_circle import two\n")
+    (folder / "two.py").write_text("from planted_circle.one import late\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    assert set(circle("planted_circle")) == {"planted_circle.one", "planted_circle.two"}
+
+
+def named_above(path: str, tree: ast.Module) -> list[tuple[int, str]]:
+    """Modules of blocklab in strings of a file (its path below the package) that the file may not import."""
+    rows = [{name.strip() for name in row.split("|")} for row in layered()["layers"]]
+    rank = {name: number for number, row in enumerate(rows) for name in row}
+    own = Path(path).with_suffix("").parts[0]
+    said = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    found = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in said:
+            names = re.findall(r"(?<![\w.])blocklab\.(\w+)", node.value)
+            if any(name != own and rank.get(name, 99) <= rank.get(own, -1) for name in names):
+                found.append((node.lineno, node.value))
+    return found
+
+
+def test_no_string_names_a_module_from_below() -> None:
+    """Beside the import contract: what is started or loaded by its name is on the same floor, or below."""
+    found = [
+        (path, line, name)
+        for path, tree in house.trees(house.PACKAGE)
+        for line, name in named_above(path.relative_to(house.PACKAGE).as_posix(), tree)
+    ]
+    house.none(found, "a module that this one may not import, by a string:")
+
+
+@pytest.mark.parametrize(
+    ("path", "line"),
+    [
+        ("cluster/far.py", 'MODULE = "blocklab.cli.unit"'),
+        ("campaign/labs.py", "importlib.import_module(f'blocklab.cluster.{name}')"),
+        ("runner/run.py", 'argv = ["python", "-m", "blocklab.imports"]'),
+        ("errors.py", 'there = {"blocklab.model.host": 1}'),
+    ],
+)
+def test_the_search_for_modules_in_strings_can_find(path: str, line: str) -> None:
+    assert named_above(path, ast.parse(line))
+    assert not named_above(path, ast.parse('"""Of blocklab.cli.main."""\nX = "blocklab.errors"'))
 
 
 def test_only_sites_start_processes_open_sockets_or_start_threads() -> None:

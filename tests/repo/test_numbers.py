@@ -9,7 +9,7 @@ from typing import get_args
 
 import pytest
 
-from blocklab.cli.remaining import Remaining
+from blocklab.campaign.remaining import Remaining
 from blocklab.cli.studies import MOST_CELLS
 from blocklab.runner.estimate import between, costs
 from blocklab.stats.ratio import Verdict

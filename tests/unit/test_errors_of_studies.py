@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from blocklab.cli.studies import expanded
+from blocklab.campaign.choice import expanded
 from blocklab.errors import StudyError
 from blocklab.study.doubts import doubts
 from blocklab.study.grid import cells

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import time
 from pathlib import Path
 from typing import Any
@@ -10,9 +9,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from blocklab.cli import floor as module
+from blocklab.campaign import floor as module
 from blocklab.errors import SetupError
-from blocklab.model.terminal import Console
+from blocklab.runner.events import AnyEvent
 from blocklab.store.floor import METRICS, Floor, Reading, load_floor, machine_of, save_floor
 
 ENVIRONMENT: dict[str, Any] = {
@@ -41,9 +40,9 @@ class Calls:
         return Floor(machine_of(ENVIRONMENT), time.time(), 17.0, values)
 
     def run(self, environment: dict[str, Any] = ENVIRONMENT) -> str:
-        said = io.StringIO()
-        module.fresh_floor("uml", (), environment, Console(file=said, width=200))
-        return said.getvalue()
+        said: list[AnyEvent] = []
+        module.fresh_floor("uml", (), environment, said.append)
+        return "\n".join(str(event) for event in said)
 
 
 @pytest.fixture

@@ -12,21 +12,23 @@ from typing import Any
 import pytest
 import typer
 
-from blocklab.cli.live import Live, clock_text, interim_text, showing
+from blocklab.campaign.remaining import Remaining
+from blocklab.cli.live import Live, clock_text, interim_text, screen, showing
 from blocklab.cli.main import app
 from blocklab.cli.progress import Lines
-from blocklab.cli.remaining import Remaining
 from blocklab.imports import Options, minimal, take
 from blocklab.model.sample import Parsed, Sample
 from blocklab.model.terminal import Console
 from blocklab.report import terminal_table
 from blocklab.runner.estimate import costs
+from blocklab.runner.events import Begun, Counted, Done, Interim, Judged, OnStack, Warned
 from blocklab.runner.strikes import Count
 from blocklab.store.folder import StudyFolder
 from blocklab.store.run import Outcome, Rate
 from blocklab.study.grid import cells
 from blocklab.study.read import build, read
 from blocklab.study.shipped import shipped
+from blocklab.study.types import Cell
 from tests.unit.import_logs import two
 from tests.unit.synthetic import make, make_patterns, make_sweep, study, sweep
 from tests.unit.synthetic_drills import drill, failover, make_drills
@@ -81,6 +83,10 @@ def picture(live: Live, width: int = 100) -> list[str]:
     return [line.rstrip() for line in console.export_text().splitlines()]
 
 
+def begun(number: int, count: int, cell: Cell) -> Begun:
+    return Begun(cell.key, cell.label, number, count)
+
+
 def rates(value: float | None, half: float | None = None) -> tuple[Rate, ...]:
     return (Rate("write.iops", value, half),)
 
@@ -114,26 +120,26 @@ def test_the_clock_has_hours_when_there_are_any() -> None:
 def test_the_lines_tell_where_the_study_is_and_how_the_interval_shrinks() -> None:
     what, clock = study(), Clock()
     grid = cells(what)
-    live = Live(terminal(), what, Remaining(costs(what, grid), clock=clock), clock)
+    live = Live(terminal(), what, grid, Remaining(costs(what, grid), clock=clock), clock)
     assert any("drbd-az: 00:00 gone, left: " in line for line in picture(live)) and "starting" in picture(live)[-1]
-    live.stack("local", "postgres")
+    live(OnStack("local", "postgres"))
     assert "stack local: postgres" in picture(live)[-1]
     fio = grid[0]
-    live.cell(1, len(grid), fio)
+    live(begun(1, len(grid), fio))
     assert picture(live)[-2:] == [f"cell 1 of {len(grid)}: {fio.label}", "  preparing"]
-    live.interim(fio, "rand-write-4k", 0, ())
+    live(Interim(fio.key, "rand-write-4k", 0, ()))
     assert picture(live)[-1] == "  rand-write-4k: no value yet"
     shown = []
     for rounds, half in ((3, 92.38), (6, 30.0)):
         clock.now += 30
-        live.interim(fio, "rand-write-4k", rounds, rates(2980.0, half))
+        live(Interim(fio.key, "rand-write-4k", rounds, rates(2980.0, half)))
         shown.append(picture(live)[-1].strip())
     assert shown == [
         "rand-write-4k: 2,980 write IOPS ± 3.1 % after 3 rounds",
         "rand-write-4k: 2,980 write IOPS ± 1.0 % after 6 rounds",
     ]
     assert "01:00 gone" in picture(live)[1]
-    live.warning("a1: the probes ended before the workload did")
+    live(Warned("a1: the probes ended before the workload did"))
     assert picture(live)[-1] == "last warning: a1: the probes ended before the workload did"
 
 
@@ -152,11 +158,11 @@ def test_it_says_when_a_phase_will_be_sure_enough(
     small["workloads"] = {"io": {"workload": "fio", "size": "16MiB", "jobs": {"w": {"rw": "write"}}, "stop": stop}}
     what, clock = build(small), Clock()
     (cell, *_) = grid = cells(what)
-    live = Live(terminal(), what, Remaining(costs(what, grid), clock=clock), clock)
-    live.cell(1, 2, cell)
-    live.interim(cell, "w", 0, ())
+    live = Live(terminal(), what, grid, Remaining(costs(what, grid), clock=clock), clock)
+    live(begun(1, 2, cell))
+    live(Interim(cell.key, "w", 0, ()))
     clock.now += 7
-    live.interim(cell, "w", 3, rates(500.0))
+    live(Interim(cell.key, "w", 3, rates(500.0)))
     lines = [line.strip() for line in picture(live)]
     assert doing in lines and lines[-1].endswith(after)
 
@@ -164,13 +170,13 @@ def test_it_says_when_a_phase_will_be_sure_enough(
 def test_drills_tell_the_clients_counters_and_the_tally_so_far() -> None:
     what = failover(**CLIENT)
     grid = cells(what)
-    live = Live(terminal(), what, Remaining(costs(what, grid)), Clock())
-    live.cell(1, len(grid), grid[0])
-    live.counters(grid[0], Count(1.0, 1300, 1234, 5, 1, 0))
+    live = Live(terminal(), what, grid, Remaining(costs(what, grid)), Clock())
+    live(begun(1, len(grid), grid[0]))
+    live(Counted(grid[0].key, Count(1.0, 1300, 1234, 5, 1, 0)))
     assert picture(live)[-1] == "  1,234 acknowledged, 5 refused, 1 in doubt"
     found, *_ = drill(grid[0], 1e9)
-    live.done(grid[0], OK, Parsed(), ())
-    live.drilled(grid[0], found)
+    live(Done.of(grid[0], OK, Parsed(), ()))
+    live(Judged(grid[0].key, grid[0].label, found))
     assert "1 drill: " in picture(live, 300)[-1] and grid[0].stack in picture(live, 300)[-1]
 
 
@@ -179,11 +185,11 @@ def test_the_lines_fit_any_width(width: int) -> None:
     what = sweep()
     grid = cells(what)
     clock = Clock()
-    live = Live(terminal(width), what, Remaining(costs(what, grid), clock=clock), clock)
+    live = Live(terminal(width), what, grid, Remaining(costs(what, grid), clock=clock), clock)
     clock.now += 600
-    live.cell(3, len(grid), grid[-1])
-    live.interim(grid[-1], "a-phase-with-quite-a-long-name", 3, rates(2980.0, 92.0))
-    live.warning("a very long warning\nof two lines " * 20)
+    live(begun(3, len(grid), grid[-1]))
+    live(Interim(grid[-1].key, "a-phase-with-quite-a-long-name", 3, rates(2980.0, 92.0)))
+    live(Warned("a very long warning\nof two lines " * 20))
     lines = picture(live, width)
     assert len(lines) == 6 and max(len(line) for line in lines) <= width
 
@@ -193,8 +199,8 @@ def test_the_lines_fit_any_width(width: int) -> None:
 
 def test_the_clock_goes_on_while_nothing_happens() -> None:
     console, clock, what = terminal(), Clock(), study()
-    live = Live(console, what, Remaining(costs(what, cells(what)), clock=clock), clock)
-    with live.screen():
+    live = Live(console, what, cells(what), Remaining(costs(what, cells(what)), clock=clock), clock)
+    with screen(console, live.picture):
         clock.now += 125
         deadline = time.monotonic() + 30
         while "02:05 gone" not in written(console):
@@ -210,10 +216,10 @@ def test_finished_cells_and_warnings_scroll_as_the_plain_lines() -> None:
     texts = []
     for live in (True, False):
         console = terminal() if live else Console(file=io.StringIO(), width=100)
-        with showing(console, what, Remaining(costs(what, grid)), plain=False) as progress:
-            progress.done(grid[1], OK, parsed, ())
-            progress.done(grid[2], failed, Parsed(), ())
-            progress.warning("something")
+        with showing(console, what, grid, Remaining(costs(what, grid)), plain=False) as progress:
+            progress(Done.of(grid[1], OK, parsed, ()))
+            progress(Done.of(grid[2], failed, Parsed(), ()))
+            progress(Warned("something"))
         file = console.file
         assert isinstance(file, io.StringIO)
         texts.append(file.getvalue())
@@ -233,7 +239,7 @@ def test_only_a_terminal_is_drawn_on() -> None:
         (Console(file=io.StringIO(), force_terminal=True), False, Lines),
         (Console(file=Terminal(), force_terminal=True, _environ={"TERM": "dumb"}), False, Lines),
     ):
-        with showing(console, what, Remaining(costs(what, grid)), plain=plain) as progress:
+        with showing(console, what, grid, Remaining(costs(what, grid)), plain=plain) as progress:
             assert type(progress) is kind
 
 
@@ -242,8 +248,8 @@ def test_no_color_is_heeded() -> None:
     texts = []
     for environ in ({"NO_COLOR": "1"}, {}):
         console = terminal(_environ=environ, color_system="256")
-        with showing(console, what, Remaining(costs(what, cells(what))), plain=False) as progress:
-            progress.warning("something")
+        with showing(console, what, cells(what), Remaining(costs(what, cells(what))), plain=False) as progress:
+            progress(Warned("something"))
         texts.append(written(console))
     assert "\x1b[33m" in texts[1] and "\x1b[33m" not in texts[0]
 
@@ -251,8 +257,10 @@ def test_no_color_is_heeded() -> None:
 @pytest.mark.parametrize("error", [KeyboardInterrupt, RuntimeError])
 def test_the_terminal_is_left_as_it_was(error: type[BaseException]) -> None:
     console, what, before = terminal(), study(), set(threading.enumerate())
-    with pytest.raises(error), showing(console, what, Remaining(costs(what, cells(what))), plain=False) as live:
-        live.cell(1, 9, cells(what)[0])
+    grid = cells(what)
+    shows = showing(console, what, grid, Remaining(costs(what, grid)), plain=False)
+    with pytest.raises(error), shows as live:
+        live(begun(1, 9, grid[0]))
         raise error
     text = written(console)
     assert text.count(HIDE) == 1 and text.rindex(SHOW) > text.rindex(HIDE)
@@ -328,8 +336,8 @@ def test_shipped_studies_can_be_shown(name: str) -> None:
     path = shipped()[name]
     what = read(path, quick=True)
     grid = cells(what)
-    live = Live(terminal(), what, Remaining(costs(what, grid)), Clock())
+    live = Live(terminal(), what, grid, Remaining(costs(what, grid)), Clock())
     for number, cell in enumerate(grid[:20], 1):
-        live.cell(number, len(grid), cell)
-        live.interim(cell, "", 1, ())
+        live(begun(number, len(grid), cell))
+        live(Interim(cell.key, "", 1, ()))
         assert f"cell {number} of {len(grid)}" in "\n".join(picture(live))

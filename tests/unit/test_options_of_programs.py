@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from blocklab.cli.options import check_options, learn_options
+from blocklab.campaign.options import check_options, learn_options
 from blocklab.errors import StudyError
 from blocklab.layers import drbd_options
 from blocklab.layers.drbd_options import BARE
@@ -17,6 +17,7 @@ from blocklab.model.ground import Topology
 from blocklab.model.host import Result
 from blocklab.model.knobs import HasKnobs, Question
 from blocklab.model.site import KnownOptions
+from blocklab.runner.events import AnyEvent, Preparing
 from blocklab.sites.fake import FakeSite
 from blocklab.study import knobs
 from blocklab.study.read import build
@@ -458,18 +459,18 @@ def test_a_program_is_asked_once_and_only_where_the_study_sets_its_options(small
     small["stacks"] = {"local": {"on": "a1", "layers": [{"layer": "volume", "size": "64MiB"}]}}
     small["workloads"] = {"io": {"workload": "fio", "size": "16MiB", "jobs": {"a": {"rw": "read"}}}}
     small |= {"links": {}, "nodes": {"a1": {"memory": "256MiB"}}}
-    study, said = build(small), list[str]()
+    study, said = build(small), list[AnyEvent]()
     site = FakeSite(lambda host, argv: Result(0, b"rw    : IO direction\n", b""))
     for _ in range(2):
         learn_options(study, site, said.append)
-    assert said == ["asking fio for their options, once"] and len(site.labs) == 1
+    assert said == [Preparing("asking fio for their options, once")] and len(site.labs) == 1
     assert site.tables.keys() == {"fio"} and "rw" in site.tables["fio"]["common"]
 
 
 def test_a_program_that_tells_nothing_stops_nothing(small: dict[str, Any]) -> None:
-    study, site, said = build(small), FakeSite(), list[str]()
+    study, site, said = build(small), FakeSite(), list[AnyEvent]()
     learn_options(study, site, said.append)
-    assert any("fio does not tell its options, so they are not checked" in line for line in said)
+    assert any("fio does not tell its options, so they are not checked" in str(event) for event in said)
     assert check_options(study, site) == ""
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from blocklab.cluster.opening import opened
+from blocklab.cluster.scheduler import opened
 from blocklab.errors import StudyError
 from blocklab.store.folder import Workers
 from blocklab.study.grid import cells

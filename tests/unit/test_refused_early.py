@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+from blocklab.campaign.choice import levels_of
 from blocklab.cli import drill
 from blocklab.cli.main import app
-from blocklab.cli.studies import levels_of
 from blocklab.errors import StudyError
 from blocklab.store.folder import Manifest, StudyFolder
 from blocklab.study.check import combined_problems

@@ -7,8 +7,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from blocklab.cli.carry import about
-from blocklab.cli.remaining import GUESS, Machine, Remaining, Span
+from blocklab.campaign.remaining import GUESS, Machine, Remaining
+from blocklab.cli.measure import about
+from blocklab.model.sample import Parsed
 from blocklab.model.stop import SNIA, Rule, Stop
 from blocklab.model.units import Duration, Size
 from blocklab.model.workload import WithData
@@ -19,11 +20,13 @@ from blocklab.runner.estimate import (
     DATA_SECONDS,
     START_SECONDS,
     UNKNOWN_SECONDS,
+    Span,
     between,
     costs,
     load,
     spoken,
 )
+from blocklab.runner.events import Done
 from blocklab.store.run import Outcome, Stopped
 from blocklab.study.grid import cells
 from blocklab.study.read import build
@@ -164,7 +167,7 @@ def test_in_computed_time_no_part_of_a_cell_is_known_before_one_was_measured(sma
     assert first.least == pytest.approx((first.likely or 0) / GUESS) and first.most < 12 * GUESS * 120
     for each in parts[:6]:
         clock.now += 2.0
-        remaining.finished(each.cell.key, OK, [Stopped("w", "capped", rounds=15, seconds=60.0)])
+        remaining.finished(Done.of(each.cell, OK, Parsed(), [Stopped("w", "capped", rounds=15, seconds=60.0)]))
     left = remaining.left()
     # Six more of 2 s each; the guesses still count for a minute.
     assert left.likely is not None and 12 < left.likely < 60 and left.most < 100
@@ -180,7 +183,7 @@ def test_what_finished_cells_took_replaces_the_guesses(small: dict[str, Any]) ->
     first = remaining.left()
     for number, each in enumerate(parts[:6]):
         clock.now += 60 + 20 + (9 if number == 0 else 0)
-        remaining.finished(each.cell.key, OK, [Stopped("w", "capped", rounds=15, seconds=60.0)])
+        remaining.finished(Done.of(each.cell, OK, Parsed(), [Stopped("w", "capped", rounds=15, seconds=60.0)]))
     left = remaining.left()
     assert left.likely is not None and first.likely is not None
     # No cell was quiet, whatever the machine's floor says; those that were measured before are known best.
@@ -193,7 +196,7 @@ def test_what_finished_cells_took_replaces_the_guesses(small: dict[str, Any]) ->
     late = remaining.left(key)
     assert 0 < late.least < whole.least and late.most < whole.most
     # What fails at once makes no cell shorter.
-    remaining.finished(key, Outcome("failed"), ())
+    remaining.finished(Done.of(parts[6].cell, Outcome("failed"), Parsed(), ()))
     again = remaining.left(parts[7].cell.key)
     assert again.likely == pytest.approx(late.likely, abs=15)
 
@@ -206,7 +209,7 @@ def test_a_cell_that_does_a_fixed_amount_of_work_is_known_once_it_was_measured(s
     assert remaining.left().likely is None
     for each in parts[:2]:
         clock.now += 1000
-        remaining.finished(each.cell.key, Outcome("ok", seconds=990.0), ())
+        remaining.finished(Done.of(each.cell, Outcome("ok", seconds=990.0), Parsed(), ()))
     left = remaining.left()
     assert left.likely is not None and left.least < 2000 < left.most
 
@@ -217,7 +220,7 @@ def test_nothing_is_left_at_the_end(small: dict[str, Any]) -> None:
     remaining = Remaining(parts, LOUD, clock)
     for each in parts:
         clock.now += 30
-        remaining.finished(each.cell.key, OK, [Stopped("w", "settled", rounds=3, seconds=12.0)])
+        remaining.finished(Done.of(each.cell, OK, Parsed(), [Stopped("w", "settled", rounds=3, seconds=12.0)]))
     assert remaining.left() == Span(0.0, 0.0, 0.0)
 
 

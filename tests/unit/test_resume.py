@@ -13,7 +13,8 @@ import pytest
 from ruamel.yaml import YAML
 
 from blocklab import report
-from blocklab.cli import carry
+from blocklab.campaign import here as campaign
+from blocklab.campaign import start
 from blocklab.cli.main import main
 from blocklab.cli.progress import INTERRUPTED
 from blocklab.model.sample import Parsed
@@ -84,9 +85,9 @@ def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lab:
     made = Lab(tmp_path / "runs")
     monkeypatch.setattr(sys, "argv", [])
     monkeypatch.setattr(
-        carry, "open_site", lambda name, volumes=None, hosts=None, seed=0: Site(volumes, made.machine)
+        start, "open_site", lambda name, volumes=None, hosts=None, seed=0: Site(volumes, made.machine)
     )
-    monkeypatch.setattr(carry, "run_study", made)
+    monkeypatch.setattr(campaign, "run_study", made)
     # Reports are others' affair.
     monkeypatch.setattr(predicting, "analysed", lambda folder: None)
     monkeypatch.setattr(report, "render", lambda folder, analysis: "page")

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+from blocklab.campaign.choice import expanded
+from blocklab.campaign.needs import too_short
 from blocklab.cli.main import app
-from blocklab.cli.notes import too_short
-from blocklab.cli.studies import expanded
 from blocklab.errors import StudyError
 from blocklab.store import floor as floors
 from blocklab.store.floor import METRICS, Floor, Reading, machine_of

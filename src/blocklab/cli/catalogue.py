@@ -11,7 +11,7 @@ import msgspec
 import typer
 from rich.table import Table
 
-from blocklab.cli.remaining import Remaining
+from blocklab.campaign.remaining import Remaining
 from blocklab.errors import StoreError, StudyError
 from blocklab.model.terminal import Console, echo, echo_json
 from blocklab.runner.estimate import between, costs

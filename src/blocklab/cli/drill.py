@@ -12,7 +12,9 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
-from blocklab.cli.carry import Shown, Where, carry_out, started
+from blocklab.campaign.choice import chosen, expanded, levels_of, selected
+from blocklab.campaign.start import Where, started
+from blocklab.cli.measure import Shown, carry_out
 from blocklab.cli.progress import UNDECIDED
 from blocklab.cli.replay import replay as once_more
 from blocklab.cli.replay import search as around
@@ -35,14 +37,9 @@ from blocklab.cli.studies import (
     Stacks,
     StudyFile,
     Volumes,
-    chosen,
     clocked,
-    expanded,
     in_parallel,
-    levels_of,
     machines,
-    newest,
-    selected,
     sure,
 )  # fmt: skip
 from blocklab.errors import ParseError, StoreError, StudyError, Unreadable
@@ -51,7 +48,7 @@ from blocklab.model.terminal import Console, echo, echo_json
 from blocklab.model.workload import Drilled
 from blocklab.sites import DEFAULT
 from blocklab.stats.drills import again
-from blocklab.store.folder import Manifest, StudyFolder, claimed, place_of
+from blocklab.store.folder import Manifest, StudyFolder, claimed, newest, place_of
 from blocklab.store.run import Run, ledger_of
 from blocklab.study.grid import is_drill
 from blocklab.study.read import placed, read

@@ -1,17 +1,13 @@
-"""What is no mistake, and said all the same: what a study asks and no run of it can answer; what it requests and
-its site cannot be as fast as."""
+"""What is no mistake, and said all the same: what a study asks and no run of it can answer."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from blocklab.errors import StudyError
 from blocklab.model.echo import echo
-from blocklab.model.stack_map import tolerance
-from blocklab.store.floor import RTT, Floor
 from blocklab.study.doubts import doubts, first_look
-from blocklab.study.grid import layouts, topology
 from blocklab.study.read import placed
 from blocklab.study.types import Cell, Study
 
@@ -33,23 +29,3 @@ def warn(study: Study, grid: Sequence[Cell], file: Path, *, quick: bool) -> list
     for each in found:
         echo(f"warning: {each.message}\n  hint: {each.hint}", err=True)
     return found
-
-
-def too_short(study: Study, cells: Sequence[Cell], floor: Floor | None) -> tuple[str, ...]:
-    """RTTs of these cells below what the site's links take by themselves, each once, with what is in force
-    instead. It is known once the machine's ``floor`` was measured."""
-    return tuple(
-        dict.fromkeys(note for layout in layouts(study, cells) for note in _of(layout.study, layout.stack, floor))
-    )
-
-
-def _of(study: Study, stack: str, floor: Floor | None) -> Iterator[str]:
-    shape = topology(study, [stack])
-    least = floor.values[RTT].value if floor is not None else 0.0
-    for name, link in shape.links.items():
-        if 0 < link.rtt < least - tolerance(link.rtt):
-            yield f"links.{name}.rtt: requested {_us(link.rtt)}; the minimum here is about {_us(least)}"
-
-
-def _us(seconds: float) -> str:
-    return f"{seconds * 1e6:.4g}us"

@@ -13,25 +13,12 @@ import msgspec
 import typer
 from rich.table import Table
 
-from blocklab.cli.carry import about, addons_of
+from blocklab.campaign.choice import chosen, expanded, levels_of, often, selected
+from blocklab.campaign.needs import addons_of
+from blocklab.campaign.remaining import Machine, Remaining
+from blocklab.cli.measure import about
 from blocklab.cli.notes import warn
-from blocklab.cli.remaining import Machine, Remaining
-from blocklab.cli.studies import (
-    AsJson,
-    At,
-    HostsFile,
-    Quick,
-    Repeats,
-    SiteName,
-    Stacks,
-    StudyFile,
-    chosen,
-    expanded,
-    levels_of,
-    often,
-    selected,
-    sure,
-)
+from blocklab.cli.studies import AsJson, At, HostsFile, Quick, Repeats, SiteName, Stacks, StudyFile, sure
 from blocklab.errors import StudyError
 from blocklab.model import node_programs
 from blocklab.model.plan import Argv, Equip, Power, Put, Run, Step, undo_of

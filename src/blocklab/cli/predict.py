@@ -11,13 +11,13 @@ import msgspec
 import typer
 
 from blocklab.cli.completion import stack_names
-from blocklab.cli.studies import AsJson, newest
+from blocklab.cli.studies import AsJson
 from blocklab.errors import StudyError
 from blocklab.model.terminal import Console, echo_json
 from blocklab.model.units import Duration
 from blocklab.predict.cells import analysed, answers
 from blocklab.report.predictions import prediction_parts
-from blocklab.store.folder import StudyFolder
+from blocklab.store.folder import StudyFolder, newest
 from blocklab.study.factors import assignments
 from blocklab.study.types import Study
 

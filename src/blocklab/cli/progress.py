@@ -6,19 +6,14 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 
-import msgspec
-
-from blocklab.cli.remaining import Remaining
 from blocklab.model.drill import Drill
-from blocklab.model.metrics import quoted
-from blocklab.model.sample import Parsed
+from blocklab.model.sample import Sample
 from blocklab.model.terminal import Console, Text
 from blocklab.report.stops import relative
-from blocklab.runner.strikes import Count
+from blocklab.runner.events import AnyEvent, Begun, Done, Judged, OnStack, Preparing, Warned
 from blocklab.stats.drills import tally
 from blocklab.stats.format import number, scale, unit_of
-from blocklab.store.run import Outcome, Rate, Stopped
-from blocklab.study.types import Cell
+from blocklab.store.run import Rate, Stopped
 
 STYLES = {"ok": "green", "failed": "bold red", "invalid": "bold yellow", "suspect": "bold yellow"}
 # What a shell reports of a program that Ctrl-C ended.
@@ -30,70 +25,72 @@ MOST_PHASES = 4
 
 
 class Lines:
-    """Progress as plain lines."""
+    """Events as plain lines."""
 
-    def __init__(self, console: Console, remaining: Remaining) -> None:
+    def __init__(self, console: Console) -> None:
         self._console = console
-        self._remaining = remaining
         self._started = time.monotonic()
         self._drills: dict[str, list[Drill]] = {}
 
-    def stack(self, name: str, text: str) -> None:
-        """A stack is being built or stands."""
-        self._line(f"stack {name}: {text}")
+    def __call__(self, event: AnyEvent) -> None:
+        """Print what there is to say of it."""
+        match event:
+            case Preparing():
+                self._console.print(event.text, style="yellow" if event.failed else None, soft_wrap=True)
+            case OnStack():
+                self._line(stack_text(event))
+            case Begun():
+                left = f"; left: {event.left.text}" if event.left is not None and event.left.most else ""
+                self._line(f"{place_text(event)}{left}")
+            case Done():
+                self._done(event)
+            case Judged():
+                self._line(f"  {self._tallied(event)}")
+            case Warned():
+                self._line(f"warning: {event.text}", "yellow")
 
-    def cell(self, number: int, count: int, cell: Cell) -> None:
-        """A cell begins."""
-        left = self._remaining.left(cell.key)
-        self._line(f"cell {number} of {count}: {cell.label}{f'; left: {left.text}' if left.most else ''}")
-
-    def interim(self, cell: Cell, phase: str, rounds: int, rates: Sequence[Rate]) -> None:
-        """Told when the cell is done."""
-
-    def counters(self, cell: Cell, count: Count) -> None:
-        """Told when the drill is over."""
-
-    def done(self, cell: Cell, outcome: Outcome, parsed: Parsed, stops: Sequence[Stopped]) -> None:
-        """A cell is stored."""
-        self._remaining.finished(cell.key, outcome, stops)
+    def _done(self, cell: Done) -> None:
         line = Text(f"{self._clock()}   {cell.label}: ")
-        line.append(outcome.status, STYLES[outcome.status])
-        line.append(f" in {outcome.seconds:.0f} s{sureness(stops) or headline(parsed)}")
+        line.append(cell.status, STYLES[cell.status])
+        line.append(f" in {cell.seconds:.0f} s{said(cell)}")
         self._console.print(line, soft_wrap=True)
-        if outcome.error:
-            self._console.print(
-                Text(f"{outcome.error}\n  hint: {outcome.hint}" if outcome.hint else outcome.error)
-            )
+        if cell.error:
+            self._console.print(Text(f"{cell.error}\n  hint: {cell.hint}" if cell.hint else cell.error))
 
-    def drilled(self, cell: Cell, drill: Drill) -> None:
-        """A cell was a drill: what is known of its kind so far."""
-        self._line(f"  {self._tallied(cell, drill)}")
+    def _tallied(self, cell: Judged) -> str:
+        """What is known so far of drills of its kind."""
+        self._drills.setdefault(cell.label, []).append(cell.drill)
+        return f"{cell.label}: {tally(self._drills[cell.label])}"
 
-    def warning(self, text: str) -> None:
-        """Something that does not stop the study."""
-        self._console.print(Text(f"{self._clock()} warning: {text}", "yellow"), soft_wrap=True)
-
-    def _tallied(self, cell: Cell, drill: Drill) -> str:
-        kind = msgspec.structs.replace(cell, repeat=0).label
-        self._drills.setdefault(kind, []).append(drill)
-        return f"{kind}: {tally(self._drills[kind])}"
-
-    def _line(self, text: str) -> None:
-        self._console.print(Text(f"{self._clock()} {text}"), soft_wrap=True)
+    def _line(self, text: str, style: str = "") -> None:
+        self._console.print(Text(f"{self._clock()} {text}", style), soft_wrap=True)
 
     def _clock(self) -> str:
         seconds = int(time.monotonic() - self._started)
         return f"{seconds // 60:02d}:{seconds % 60:02d}"
 
 
-def headline(parsed: Parsed) -> str:
-    """The values of a cell in a few words, e.g. ``; rand-write-4k 1799 write IOPS``."""
-    values = [sample for sample in parsed.samples if sample.time is None]
-    shown = quoted(sample.metric for sample in values)
+def stack_text(event: OnStack) -> str:
+    """``stack local: postgres``."""
+    name = event.stack
+    return f"stack {name}: {event.text}"
+
+
+def place_text(cell: Begun) -> str:
+    """``cell 3 of 8: local/io``."""
+    count = cell.of
+    return f"cell {cell.number} of {count}: {cell.label}"
+
+
+def said(cell: Done) -> str:
+    """What was measured, in a few words."""
+    return sureness(cell.stops) or headline(cell.values)
+
+
+def headline(values: Sequence[Sample]) -> str:
+    """A cell's values in a few words, e.g. ``; rand-write-4k 1799 write IOPS``."""
     words = [
-        f"{each.phase} {each.value * scale(each.unit)[0]:.0f} {unit_of(each.metric)}".strip()
-        for each in values
-        if each.metric in shown
+        f"{each.phase} {each.value * scale(each.unit)[0]:.0f} {unit_of(each.metric)}".strip() for each in values
     ]
     return "; " + ", ".join(words) if words else ""
 
@@ -123,3 +120,8 @@ def rate_text(rate: Rate) -> str:
     share = relative(rate)
     half = "" if share is None else f" ± {100 * share:.1f} %"
     return f"{number(rate.value)} {unit}{half}"
+
+
+def several(count: int, what: str) -> str:
+    """``1 cell``, ``2 cells``."""
+    return f"{count} {what}{'s' if count > 1 else ''}"

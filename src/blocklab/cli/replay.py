@@ -5,13 +5,12 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator, Mapping
 from itertools import pairwise
-from pathlib import Path
 
 import msgspec
 
-from blocklab.cli.carry import Where
+from blocklab.campaign.remaining import Remaining
+from blocklab.campaign.start import site_of
 from blocklab.cli.progress import Lines
-from blocklab.cli.remaining import Remaining
 from blocklab.errors import HostError, NodeLost, ParseError, StoreError, StudyError, Unreadable
 from blocklab.model import outside
 from blocklab.model.drill import Drill
@@ -130,8 +129,7 @@ class Again:
         self._manifest = manifest
         self._source = folder.path / "study.yaml"
         self._place = folder.path / "replays"
-        volumes = Path(manifest.volumes) if manifest.volumes else None
-        site = Where(manifest.site, volumes=volumes).open(manifest.seed)
+        site = site_of(manifest)
         if OwnTime not in site.offers:
             raise StudyError(
                 "", f"the drills of {folder.path} lived in real time, in which nothing happens twice",
@@ -149,8 +147,8 @@ class Again:
         manifest = msgspec.structs.replace(self._manifest, cells=(cell,), todo=(cell.key,))
         there = StudyFolder.create(self._place, manifest, self._source)
         (cost,) = costs(manifest.study, (cell,))
-        progress = Lines(self._console, Remaining([cost.computed]))
-        run_cells(self._workshop, manifest.study, (cell,), there, progress, manifest.seed, moment)
+        tell = Remaining([cost.computed]).announcing(Lines(self._console))
+        run_cells(self._workshop, manifest.study, (cell,), there, tell, manifest.seed, moment)
         run = there.run(cell)
         if run is None or run.drill is None:
             why = f": {run.outcome.error}" if run is not None else ""

@@ -9,7 +9,7 @@ import typer
 
 import blocklab.report as pages
 from blocklab.cli.pages import page_file
-from blocklab.cli.studies import AsJson, Runs, newest
+from blocklab.cli.studies import AsJson, Runs
 from blocklab.errors import StoreError, StudyError
 from blocklab.model import outside
 from blocklab.model.terminal import Console, echo, echo_json
@@ -18,7 +18,7 @@ from blocklab.stats.compare import asked_in_vain
 from blocklab.stats.findings import findings
 from blocklab.stats.source import studies
 from blocklab.store.floor import keep_floor
-from blocklab.store.folder import StudyFolder
+from blocklab.store.folder import StudyFolder, newest
 from blocklab.study.factors import assignments
 from blocklab.study.read import read
 from blocklab.study.types import Study, View

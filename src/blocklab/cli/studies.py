@@ -13,22 +13,23 @@ from typing import Annotated
 import msgspec
 import typer
 
-from blocklab.cli.carry import Shown, Where, carry_out, fitting, several, started
+from blocklab.campaign.choice import chosen, expanded, levels_of, often, selected
+from blocklab.campaign.needs import fitting
+from blocklab.campaign.start import Where, started
 from blocklab.cli.completion import stack_names, study_names
+from blocklab.cli.measure import Shown, carry_out
 from blocklab.cli.notes import warn
-from blocklab.errors import StoreError, StudyError
+from blocklab.cli.progress import several
+from blocklab.errors import StudyError
 from blocklab.model.describe import described
-from blocklab.model.knobs import nearest
 from blocklab.model.terminal import echo, echo_json
 from blocklab.model.units import schema_hook
-from blocklab.sites import CLOCKS, DEFAULT, SITES
-from blocklab.store.folder import Manifest, StudyFolder, Workers, claimed, place_of
-from blocklab.study.check import combined_problems, runnable
-from blocklab.study.factors import assignments, phase_total, size
-from blocklab.study.grid import cells
-from blocklab.study.read import placed, read
+from blocklab.sites import CLOCKS, DEFAULT, SITES, open_site
+from blocklab.store.folder import Manifest, StudyFolder, Workers, claimed, newest, place_of
+from blocklab.study.check import runnable
+from blocklab.study.factors import phase_total, size
+from blocklab.study.read import read
 from blocklab.study.shipped import study_file
-from blocklab.study.sweep import idle_problems
 from blocklab.study.types import Cell, Study
 from blocklab.study.units import Split, by_layout
 
@@ -234,11 +235,6 @@ def machines(
     return Workers(dask if "://" in dask else str(Path(dask).absolute()), mixed.value, insecure)
 
 
-def often(study: Study, repeats: int | None) -> Study:
-    """The study with that many repeats, or as it is."""
-    return study if repeats is None else msgspec.structs.replace(study, repeats=repeats)
-
-
 def resume(
     folder: Annotated[
         Path | None, typer.Argument(help="A study's folder; the newest in --runs without it.")
@@ -262,22 +258,6 @@ def resume(
     with claimed(there.path):
         there.sweep()
         carry_out(there, Shown(plain, as_json, events), volumes, parallel)
-
-
-def expanded(study: Study, file: Path, *, quick: bool = False) -> tuple[Cell, ...]:
-    """The study's cells; ``quick``: it is the short form of its file. Raises ``StudyError`` with file and line
-    where a combination cannot be built, and for a factor that makes no difference to any."""
-    try:
-        for path, problem in combined_problems(study):
-            raise StudyError(path, problem)
-        grid = cells(study)
-        if not grid:
-            raise StudyError("exclude", "leaves no cell to measure", hint="exclude less")
-        for path, problem in idle_problems(study, grid):
-            raise StudyError(path, problem)
-    except StudyError as error:
-        raise placed(file, error, quick=quick) from error
-    return grid
 
 
 def sure(study: Study, *, yes: bool, count: int | None = None) -> None:
@@ -305,46 +285,6 @@ def _sizes(study: Study) -> list[str]:
     return [f"{count} {words.get(name, name) if count == 1 else name}" for name, count in counts.items()]
 
 
-def levels_of(study: Study, given: Sequence[str] | None) -> dict[str, str]:
-    """``--at`` as factor -> level. Raises ``StudyError`` for what the study does not have."""
-    found: dict[str, str] = {}
-    for text in given or ():
-        name, equals, level = text.partition("=")
-        if not equals or name not in study.factors:
-            if not study.factors:
-                raise StudyError("factors", f"--at {text}: the study has none", hint="--stack chooses a stack")
-            if equals:
-                problem = f"--at {text}: there is no factor {name!r}{nearest(name, study.factors)}"
-            else:
-                problem = f"--at {text}: not FACTOR=LEVEL"
-            raise StudyError("factors", problem, hint=f"the factors are {', '.join(study.factors)}")
-        known = assignments(study.factors[name])
-        if level not in known:
-            problem = f"--at {text}: there is no level {level!r}{nearest(level, known)}"
-            raise StudyError(f"factors.{name}", problem, hint=f"the levels are {', '.join(known)}")
-        if found.get(name, level) != level:
-            hint = "give one of them, or none for all levels"
-            raise StudyError(
-                f"factors.{name}", f"--at {name}={found[name]} and --at {text}: which one?", hint=hint
-            )
-        found[name] = level
-    return found
-
-
-def chosen(grid: Sequence[Cell], stacks: Sequence[str], levels: dict[str, str]) -> list[Cell]:
-    """The cells of these stacks at these levels; a factor that makes no difference to a cell is at all of them.
-    Raises ``StudyError`` where the exclusions leave none of them: nothing to do must not look like all done."""
-    found = [
-        cell
-        for cell in grid
-        if cell.stack in stacks and all(cell.levels.get(name, level) == level for name, level in levels.items())
-    ]
-    if not found:
-        hint = "blocklab plan --cells STUDY lists those that there are"
-        raise StudyError("exclude", "leaves none of the cells that are asked for (--stack, --at)", hint=hint)
-    return found
-
-
 def check(
     study: StudyFile,
     quick: Quick = False,
@@ -357,7 +297,7 @@ def check(
     study = study_file(study)
     what = read(study, quick=quick, first=lambda what: sure(what, yes=False))
     grid = expanded(what, study, quick=quick)
-    for note in fitting(what, grid, study, Where(site, hosts, volumes).open(), quick=quick):
+    for note in fitting(what, grid, study, open_site(site, volumes=volumes, hosts=hosts), quick=quick):
         echo(f"note: {note}", err=True)
     found = warn(what, grid, study, quick=quick)
     if as_json:
@@ -371,23 +311,3 @@ def schema() -> None:
     """Print the JSON Schema of study files, for editors."""
     document = described(msgspec.json.schema(Study, schema_hook=schema_hook), Study)
     echo_json(json.dumps({"$schema": "https://json-schema.org/draft/2020-12/schema", **document}, indent=1))
-
-
-def selected(study: Study, names: list[str] | None) -> list[str]:
-    """The stacks asked for, all of them without an option. Raises ``StudyError`` for an unknown one."""
-    for name in names or ():
-        if name not in study.stacks:
-            raise StudyError(
-                "stacks",
-                f"there is no stack {name!r}{nearest(name, study.stacks)}",
-                hint=f"there are {', '.join(study.stacks)}",
-            )
-    return [name for name in study.stacks if not names or name in names]
-
-
-def newest(runs: Path) -> Path:
-    """The study's folder that was touched last. Raises ``StoreError``."""
-    found = sorted(runs.glob("*/study.json"), key=lambda path: path.stat().st_mtime)
-    if not found:
-        raise StoreError(f"no study was run in {runs}", hint="blocklab run STUDY.yaml")
-    return found[-1].parent

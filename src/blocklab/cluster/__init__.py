@@ -1,5 +1,5 @@
 """A study on many machines: Dask's scheduler and workers, each of which measures whole repeats.
 
-``far`` is what runs in a worker; ``cluster`` connects to a scheduler or starts one; ``control`` hands out the
+``far`` is what runs in a worker; ``scheduler`` connects to one or starts it; ``control`` hands out the
 repeats, and takes their runs back. Only this folder imports ``distributed``, which is an extra.
 """

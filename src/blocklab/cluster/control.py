@@ -23,18 +23,19 @@ import msgspec
 from distributed import CancelledError, Client, Future
 
 from blocklab import __version__
+from blocklab.campaign.lines import received
 from blocklab.cluster import far
-from blocklab.cluster.opening import RESOURCE, Place
-from blocklab.errors import BlocklabError, SetupError, StoreError
+from blocklab.cluster.place import RESOURCE, Place
+from blocklab.errors import BlocklabError, SetupError, StoreError, Unreadable
 from blocklab.model import outside
 from blocklab.rules.fit import fits
+from blocklab.runner import events
 from blocklab.store.archive import most_bytes, unpack
 from blocklab.store.folder import StudyFolder, encoded
 from blocklab.store.identity import identity
 from blocklab.study.types import Cell
 from blocklab.study.units import Unit, units
 
-Tell = Callable[[Mapping[str, Any]], None]
 # A controller looks for workers that came or went so often (s); a unit that ends wakes it at once.
 LOOK_SECONDS = 0.5
 # So long it waits for a scheduler that is gone, and for a worker where none is left.
@@ -76,11 +77,11 @@ class Running(msgspec.Struct):
     __hash__ = object.__hash__
 
 
-class Spread:
+class Controller:
     """The study's folder, and what is known of the workers."""
 
     def __init__(
-        self, folder: StudyFolder, place: Place, tell: Tell, *, patience: float = PATIENCE_SECONDS
+        self, folder: StudyFolder, place: Place, tell: events.Listener, *, patience: float = PATIENCE_SECONDS
     ) -> None:
         self._folder = folder
         self._manifest = folder.manifest()
@@ -89,8 +90,8 @@ class Spread:
         self._tell = tell
         self._patience = patience
         self._topic = f"blocklab-{uuid.uuid4().hex[:12]}"
-        # Of the client's own thread: events, and empty ones to wake this one.
-        self._inbox: queue.SimpleQueue[Mapping[str, Any]] = queue.SimpleQueue()
+        # Of the client's own thread: events, and empty texts to wake this one.
+        self._inbox: queue.SimpleQueue[bytes] = queue.SimpleQueue()
         self._known: dict[str, Worker | None] = {}
         self._running: dict[str, Running] = {}
         self._strikes: dict[str, int] = {}
@@ -134,7 +135,7 @@ class Spread:
         if client.status != "running":
             raise _Gone
         self._look(client, pending)
-        bad = sum(self._taken_back(client, running, pending) for running in self._ended(client))
+        bad = sum(self._taken_back(client, running, pending) for running in self._ended())
         self._hand_out(client, pending)
         return bad
 
@@ -150,8 +151,7 @@ class Spread:
             client.close(timeout=1)
             raise SetupError(f"no scheduler answers at {self._place.address}: {error}") from error
         self._scheduler = info["id"]
-        self._tell({"event": "scheduler", "address": self._place.address,
-                    "dashboard": link, "workers": len(info["workers"])})  # fmt: skip
+        self._tell(events.Connected(self._place.address, link, len(info["workers"])))
         return client
 
     def _dashboard(self, client: Client, info: Mapping[str, Any]) -> str:
@@ -165,7 +165,7 @@ class Spread:
 
     def _again(self) -> Client:
         """A new connection, once the scheduler is there again."""
-        self._tell({"event": "scheduler lost", "address": self._place.address, "patience": self._patience})
+        self._tell(events.Disconnected(self._place.address, self._patience))
         deadline = time.monotonic() + self._patience
         while True:
             try:
@@ -176,7 +176,7 @@ class Spread:
                     raise SetupError(f"the scheduler is gone: {error.message}", hint=hint) from error
                 time.sleep(LOOK_SECONDS)
 
-    def _event(self, event: tuple[float, Mapping[str, Any]]) -> None:
+    def _event(self, event: tuple[float, bytes]) -> None:
         """In the client's own thread."""
         self._inbox.put(event[1])
 
@@ -194,11 +194,15 @@ class Spread:
             if time.monotonic() > deadline:
                 return
 
-    def _tell_of(self, found: Mapping[str, Any]) -> None:
+    def _tell_of(self, text: bytes) -> None:
         """What comes of a unit that is no longer ours is left out."""
-        running = self._running.get(found.get("unit", ""))
-        if running is not None and running.worker.address == found.get("worker"):
-            self._tell({**found, "unit": running.unit.label, "worker": running.worker.name})
+        # Whoever may use the scheduler can say anything.
+        with contextlib.suppress(Unreadable):
+            event = received(text)
+            running = self._running.get(event.unit)
+            if running is not None and running.worker.address == event.worker:
+                unit, name = running.unit.label, running.worker.name
+                self._tell(msgspec.structs.replace(event, unit=unit, worker=name))
 
     # -- the workers -------------------------------------------------------------------------------------------
 
@@ -230,10 +234,10 @@ class Spread:
             self._known[address] = Worker(address, name, who.machine or about.host, about)
             for unit in about.units:
                 self._begun.setdefault(unit, who.machine or about.host)
-            self._tell({"event": "worker", "worker": name, "machine": str(who), "address": address})
+            self._tell(events.Joined(str(who), address, worker=name))
         for address, problem in why.items():
             self._known[address] = None
-            self._tell({"event": "refused", "worker": str(new[address].get("name") or address), "why": problem})
+            self._tell(events.Refused(problem, worker=str(new[address].get("name") or address)))
         if why and not any(self._known.values()) and not self._running:
             said = "; ".join(dict.fromkeys(f"{address}: {problem}" for address, problem in why.items()))
             raise SetupError(f"no worker can measure this study: {said}", hint="docs/many-machines.md")
@@ -336,8 +340,8 @@ class Spread:
         self._begun[kept] = worker.machine
         self._lost.pop(kept, None)
         self._running[kept] = Running(unit, keys, worker, future, time.monotonic())
-        future.add_done_callback(lambda _: self._inbox.put({}))
-        self._tell({"event": "unit", "unit": unit.label, "worker": worker.name, "cells": len(cells)})
+        future.add_done_callback(lambda _: self._inbox.put(b""))
+        self._tell(events.Assigned(len(cells), unit=unit.label, worker=worker.name))
 
     def _kept_as(self, unit: Unit) -> str:
         """The name of its folder on a worker: what is to be measured again is another one."""
@@ -356,12 +360,22 @@ class Spread:
             return unit.cells
         return [cell for cell in self._manifest.cells if cell.repeat == unit.repeat and cell.key in todo]
 
-    def _ended(self, client: Client) -> Iterator[Running]:
+    def _ended(self) -> Iterator[Running]:
         """Those that have ended, well or not, and those whose worker is gone."""
-        for key, each in list(self._running.items()):
-            if each.future.status != "pending" or each.worker.address not in self._known:
-                del self._running[key]
-                yield each
+        ended = [
+            (key, each)
+            for key, each in self._running.items()
+            if each.future.status != "pending" or each.worker.address not in self._known
+        ]
+        # What they told before has come, and is told while they are known.
+        for _ in range(self._inbox.qsize()):
+            if text := self._inbox.get():
+                self._tell_of(text)
+            else:
+                self._inbox.put(text)
+        for key, each in ended:
+            del self._running[key]
+            yield each
 
     def _put_back(self, pending: list[Unit]) -> None:
         """The scheduler is gone, and with it who runs what: no machine's fault."""
@@ -396,8 +410,8 @@ class Spread:
             return self._failed(running, pending, report.error or "it ended early")
         self._strikes.pop(worker.machine, None)
         self._begun.pop(self._kept_as(unit), None)
-        self._tell({"event": "kept", "unit": unit.label, "worker": worker.name, "cells": len(taken),
-                    "seconds": round(time.monotonic() - running.since, 1)})  # fmt: skip
+        took = round(time.monotonic() - running.since, 1)
+        self._tell(events.Kept(len(taken), took, unit=unit.label, worker=worker.name))
         with contextlib.suppress(_Gone):
             _everywhere(client, [worker.address], far.forget, self._kept_as(unit))
         return sum(report.statuses.get(key) != "ok" for key in running.keys)
@@ -436,12 +450,12 @@ class Spread:
         """Put a unit back that a machine could not carry out."""
         worker = running.worker
         pending.append(running.unit)
-        self._tell({"event": "lost", "unit": running.unit.label, "worker": worker.name, "why": why})
+        self._tell(events.Lost(why, unit=running.unit.label, worker=worker.name))
         if fault:
             count = self._strikes[worker.machine] = self._strikes.get(worker.machine, 0) + 1
             if count == STRIKES:
                 self._whys[worker.name] = why
-                self._tell({"event": "left out", "worker": worker.name, "why": why})
+                self._tell(events.LeftOut(why, worker=worker.name))
         return 0
 
 

@@ -24,6 +24,8 @@ import msgspec
 from distributed import get_worker
 
 from blocklab import __version__
+from blocklab.campaign.lines import received
+from blocklab.campaign.needs import addons_of
 from blocklab.errors import BlocklabError, SetupError, Unreadable
 from blocklab.model import outside
 from blocklab.model.cache import cache_folder
@@ -35,12 +37,11 @@ from blocklab.store.archive import Packed, pack
 from blocklab.store.floor import with_floor
 from blocklab.store.folder import StudyFolder, decoded
 from blocklab.store.run import outcome_of
-from blocklab.study.grid import layouts, topology
 from blocklab.study.needs import site_problems
 from blocklab.study.room import hardwares
 
-# What measures in the process of its own; by its name, for this folder is below it.
-MODULE = "blocklab.cli.unit"
+# What measures in the process of its own.
+MODULE = "blocklab.campaign.unit"
 PART_BYTES = 4 << 20
 LOOK_SECONDS = 0.5
 KEPT_SECONDS = 14 * 86_400.0
@@ -101,7 +102,7 @@ def about(manifest: bytes) -> bytes:
             for shape, copies in hardwares(what.study, cells):
                 offered(site, Room).room(shape, copies)
         # The same one everywhere, since machines are compared by it; without any of them this is an error.
-        for addons in sorted({topology(each.study, [each.stack]).addons for each in layouts(what.study, cells)}):
+        for addons in sorted(addons_of(what.study, cells)):
             environment = with_floor(site.environment(addons))
     except BlocklabError as error:
         lacks = f"{error.message} ({error.hint})" if error.hint else error.message
@@ -137,10 +138,10 @@ def _measured(folder: StudyFolder, what: Order) -> str:
     wanted = True
     try:
         while not own.over and wanted:
-            for line in own.lines(LOOK_SECONDS):
-                with contextlib.suppress(Unreadable, TypeError):
-                    event = outside.as_json(line, "")
-                    worker.log_event(what.topic, {**event, "unit": what.unit, "worker": worker.address})
+            for text in own.lines(LOOK_SECONDS):
+                with contextlib.suppress(Unreadable):
+                    event = msgspec.structs.replace(received(text), unit=what.unit, worker=worker.address)
+                    worker.log_event(what.topic, msgspec.json.encode(event))
             wanted = _wanted(worker, key)
     finally:
         code = own.end()

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 from distributed import Security
 
 from blocklab.cluster.certificates import Certificates, certificates
-from blocklab.cluster.opening import RESOURCE, Place
+from blocklab.cluster.place import RESOURCE, Place
 from blocklab.errors import SetupError
 from blocklab.model import outside
 from blocklab.sites import leashable

@@ -26,6 +26,39 @@ START_SECONDS = 1.0
 UNKNOWN_SECONDS = (10.0, 90.0)
 
 
+class Span(msgspec.Struct, frozen=True, array_like=True):
+    """Seconds: ``least`` when every workload settles at once, ``most`` when none does and its rule's cap ends it.
+    ``likely`` is where in between this machine's noise and the finished cells put it; None while neither is
+    known."""
+
+    least: float
+    likely: float | None
+    most: float
+
+    @property
+    def middle(self) -> float:
+        """One number, for a bar."""
+        return (self.least + self.most) / 2 if self.likely is None else self.likely
+
+    @property
+    def text(self) -> str:
+        """``4 to 9 min, probably 7 min``."""
+        whole = between(self.least, self.most)
+        likely = None if self.likely is None else spoken(self.likely)
+        return whole if likely in (None, whole) else f"{whole}, probably {likely}"
+
+    def plus(self, other: Span) -> Span:
+        """Both, one after the other."""
+        known = self.likely is not None and other.likely is not None
+        likely = (self.likely or 0.0) + (other.likely or 0.0) if known else None
+        return Span(self.least + other.least, likely, self.most + other.most)
+
+    def after(self, gone: float) -> Span:
+        """What is left of it after so many seconds; what takes longer than expected is about to end."""
+        likely = None if self.likely is None else max(0.0, self.likely - gone)
+        return Span(max(0.0, self.least - gone), likely, max(0.0, self.most - gone))
+
+
 class Load(msgspec.Struct, frozen=True):
     """How long (s) a workload goes on: ``least`` if all of its phases settle at once, ``most`` if none ever does;
     ``starts``: how often its program is started then, the least and the most.

@@ -7,7 +7,7 @@ import functools
 import hashlib
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 
@@ -18,41 +18,16 @@ from blocklab.model.sample import Parsed
 from blocklab.model.site import Lab, OneMachine, OwnTime, Site, offered
 from blocklab.model.workload import Drilled, Workload
 from blocklab.runner.drill import Drilling
+from blocklab.runner.events import Begun, Counted, Done, Interim, Judged, Listener, OnStack, Warned
 from blocklab.runner.measure import Measured, clocks, knob_error, measure, not_in_force, own, stepped
-from blocklab.runner.strikes import Count, Moment
+from blocklab.runner.strikes import Moment
 from blocklab.runner.workshop import Standing, Workshop
 from blocklab.store.floor import with_floor
 from blocklab.store.folder import StudyFolder
-from blocklab.store.run import Outcome, Rate, Status, Stopped, draft
+from blocklab.store.run import Outcome, Status, draft
 from blocklab.study.factors import variant
 from blocklab.study.grid import Layout, hardware, is_drill, layouts, port_for, topology
 from blocklab.study.types import Cell, Study
-
-
-class Progress(Protocol):
-    """Progress callbacks."""
-
-    def stack(self, name: str, text: str) -> None:
-        """A stack is being built, or stands, or is gone."""
-
-    def cell(self, number: int, count: int, cell: Cell) -> None:
-        """A cell begins."""
-
-    def interim(self, cell: Cell, phase: str, rounds: int, rates: Sequence[Rate]) -> None:
-        """A phase of a cell's load is under way: its rates after so many rounds (0 in one long run); none before
-        the first."""
-
-    def counters(self, cell: Cell, count: Count) -> None:
-        """A drill's client has counted on."""
-
-    def done(self, cell: Cell, outcome: Outcome, parsed: Parsed, stops: Sequence[Stopped]) -> None:
-        """A cell is stored."""
-
-    def drilled(self, cell: Cell, drill: Drill) -> None:
-        """A cell was a drill."""
-
-    def warning(self, text: str) -> None:
-        """Something that does not stop the study."""
 
 
 @contextlib.contextmanager
@@ -74,12 +49,12 @@ def run_study(
     study: Study,
     cells: Sequence[Cell],
     folder: StudyFolder,
-    progress: Progress,
+    tell: Listener,
     seed: int | None = None,
 ) -> int:
     """Measure ``cells`` on nodes that end with them, as ``run_cells`` has it."""
     with contextlib.closing(Workshop(site)) as workshop:
-        return run_cells(workshop, study, cells, folder, progress, seed)
+        return run_cells(workshop, study, cells, folder, tell, seed)
 
 
 def run_cells(
@@ -87,7 +62,7 @@ def run_cells(
     study: Study,
     cells: Sequence[Cell],
     folder: StudyFolder,
-    progress: Progress,
+    tell: Listener,
     seed: int | None = None,
     moment: Moment | None = None,
 ) -> int:
@@ -100,11 +75,11 @@ def run_cells(
     bad = number = 0
     for layout in in_order(layouts(study, cells)):
         addons = topology(layout.study, [layout.stack]).addons
-        environment = with_floor(workshop.site.environment(addons))
+        environment = {**with_floor(workshop.site.environment(addons)), "seed": seed}
         todo = list(layout.cells) if seed is None else shuffled(layout.cells, seed)
         patient = True
         while todo:
-            group = _Group(workshop, study, layout, folder, progress, environment, seed, moment, patient=patient)
+            group = _Group(workshop, study, layout, folder, tell, environment, seed, moment, patient)
             finished, failures = group.run(todo, number, len(cells))
             patient = group.patient
             number += finished
@@ -138,32 +113,19 @@ def in_order(found: Sequence[Layout]) -> list[Layout]:
     return ordered
 
 
-class _Group:
+class _Group(msgspec.Struct):
     """The cells of one layout. ``patient``: whether a build that fails between two of them, or on nodes that
     others have used, is tried once more, on new nodes; one that fails again will fail always."""
 
-    def __init__(
-        self,
-        workshop: Workshop,
-        study: Study,
-        layout: Layout,
-        folder: StudyFolder,
-        progress: Progress,
-        environment: dict[str, Any],
-        seed: int | None,
-        moment: Moment | None,
-        *,
-        patient: bool,
-    ) -> None:
-        self.patient = patient
-        self._workshop = workshop
-        self._study = study
-        self._layout = layout
-        self._folder = folder
-        self._progress = progress
-        self._environment = {**environment, "seed": seed}
-        self._seed = seed
-        self._moment = moment
+    _workshop: Workshop
+    _study: Study
+    _layout: Layout
+    _folder: StudyFolder
+    _tell: Listener
+    _environment: dict[str, Any]
+    _seed: int | None
+    _moment: Moment | None
+    patient: bool
 
     def run(self, cells: Sequence[Cell], number: int, count: int) -> tuple[int, int]:
         """(cells stored, of them not ok). Stops early after a lost node, and after a workload's data that could
@@ -175,7 +137,7 @@ class _Group:
             with self._workshop.layout(self._layout, self._say) as turn:
                 reused = turn.reused
                 for cell in cells:
-                    self._progress.cell(number + finished + 1, count, cell)
+                    self._tell(Begun(cell.key, cell.label, number + finished + 1, count))
                     workload = variant(self._study, cell.levels).workloads[cell.workload]
                     if why := turn.given_up(workload):
                         self._never_built(cell, why)
@@ -194,7 +156,7 @@ class _Group:
                         # A mirror that broke in it must not be the next one's.
                         turn.make_way()
             for warning in turn.warnings:
-                self._progress.warning(f"{self._layout.stack}: {warning}")
+                self._tell(Warned(f"{self._layout.stack}: {warning}"))
             if turn.warnings:
                 # What could not be taken down would be in the next layout's way.
                 self._workshop.close()
@@ -214,17 +176,17 @@ class _Group:
         self._workshop.close()
         if not rest:
             # The values are in; a take-down that failed must not cost them.
-            self._progress.warning(f"{self._layout.stack}: {error}")
+            self._tell(Warned(f"{self._layout.stack}: {error}"))
             return 0
         if again and self.patient:
             self.patient = False
             # What was measured on it shows that it can stand; or an earlier layout may have left something.
-            self._progress.warning(f"{self._layout.stack}: {error.message}; it is built again")
+            self._tell(Warned(f"{self._layout.stack}: {error.message}; it is built again"))
             return 0
         # One workload's data that cannot be had say nothing of the other workloads.
         rest = rest[:1] if self._workshop.of_data(error) else rest
         for done, cell in enumerate(rest, number + 1):
-            self._progress.cell(done, count, cell)
+            self._tell(Begun(cell.key, cell.label, done, count))
             self._never_built(cell, error)
         return len(rest)
 
@@ -236,7 +198,7 @@ class _Group:
         return error
 
     def _say(self, text: str) -> None:
-        self._progress.stack(self._layout.stack, text)
+        self._tell(OnStack(self._layout.stack, text))
 
     def _cell(self, cell: Cell, workload: Workload, stand: Standing) -> tuple[Status, bool]:
         """Measure and store one cell: (how it ended, whether the nodes are of no more use, one being lost or still
@@ -258,7 +220,7 @@ class _Group:
                     what = self._layout.study
                     drilling = Drilling(
                         stand, what, cell.stack, workload, here.raw, measured, f"{self._seed} {cell.key}",
-                        brief=cell.repeat > 0, counting=functools.partial(self._progress.counters, cell),
+                        brief=cell.repeat > 0, counting=lambda count: self._tell(Counted(cell.key, count)),
                         moment=self._moment,
                     )  # fmt: skip
                     found, ledger = drilling.run()
@@ -272,7 +234,7 @@ class _Group:
                         measured,
                         stand.shapes[cell.stack],
                         seed,
-                        functools.partial(self._progress.interim, cell),
+                        lambda phase, rounds, rates: self._tell(Interim(cell.key, phase, rounds, tuple(rates))),
                         functools.partial(stand.correct, cell.stack),
                     )
             except BlocklabError as caught:
@@ -297,7 +259,7 @@ class _Group:
             )  # fmt: skip
             if status == "failed" and self._folder.has(cell):
                 here.drop()
-                self._progress.warning(f"{cell.label}: it failed this time, so the earlier run is kept")
+                self._tell(Warned(f"{cell.label}: it failed this time, so the earlier run is kept"))
             else:
                 here.write(
                     cell, outcome, environment=self._environment, stack=where,
@@ -305,10 +267,10 @@ class _Group:
                     stops=measured.stops, rounds=measured.rounds, drill=found, ledger=ledger,
                 )  # fmt: skip
         for warning in measured.warnings:
-            self._progress.warning(f"{cell.label}: {warning}")
-        self._progress.done(cell, outcome, measured.parsed, measured.stops)
+            self._tell(Warned(f"{cell.label}: {warning}"))
+        self._tell(Done.of(cell, outcome, measured.parsed, measured.stops))
         if found is not None:
-            self._progress.drilled(cell, found)
+            self._tell(Judged(cell.key, msgspec.structs.replace(cell, repeat=0).label, found))
         unmended = drilling is not None and drilling.unmended
         return status, bool(lost) or isinstance(error, NodeLost) or unmended
 
@@ -316,11 +278,11 @@ class _Group:
         """Store a cell whose stack could not be built, so that the report shows why; a good run of it stays."""
         outcome = _outcome("failed", error, _Started())
         if self._folder.has(cell):
-            self._progress.warning(f"{cell.label}: nothing was measured, so the earlier run is kept")
+            self._tell(Warned(f"{cell.label}: nothing was measured, so the earlier run is kept"))
         else:
             with draft(self._folder.cells, cell.key) as here:
                 here.write(cell, outcome, environment=self._environment, records=[], knobs=[], parsed=Parsed())
-        self._progress.done(cell, outcome, Parsed(), ())
+        self._tell(Done.of(cell, outcome, Parsed(), ()))
 
 
 def _judge(measured: Measured, error: BlocklabError | None) -> tuple[Status, BlocklabError | None]:

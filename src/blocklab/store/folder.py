@@ -257,3 +257,11 @@ class StudyFolder:
             with contextlib.suppress(StoreError):
                 found.append(self.run(cell))
         return tuple(run for run in found if run is not None)
+
+
+def newest(runs: Path) -> Path:
+    """The study's folder that was touched last. Raises ``StoreError``."""
+    found = sorted(runs.glob("*/study.json"), key=lambda path: path.stat().st_mtime)
+    if not found:
+        raise StoreError(f"no study was run in {runs}", hint="blocklab run STUDY.yaml")
+    return found[-1].parent

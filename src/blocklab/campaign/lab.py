@@ -1,4 +1,4 @@
-"""A lab beside others: ``python -m blocklab.cli.one_lab LANGUAGE FOLDER SITE [VOLUMES]``, see ``parallel``."""
+"""A lab beside others: ``python -m blocklab.campaign.lab LANGUAGE FOLDER [VOLUMES]``, see ``labs``."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from blocklab.lang import loader
 
 def main() -> None:
     """Chooses the language before any other module is imported."""
-    language, folder, site, *volumes = sys.argv[1:]
+    language, folder, *volumes = sys.argv[1:]
     if language != "en":
         loader.install(language)
-    from blocklab.cli.parallel import serve
+    from blocklab.campaign.labs import serve
 
-    sys.exit(serve(Path(folder), site, Path(volumes[0]) if volumes else None))
+    sys.exit(serve(Path(folder), Path(volumes[0]) if volumes else None))
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """A study over K of Dask's workers on this machine, whose labs are fake: speed-up, overhead, the controller.
 
-``python -m bench.spread``: cells that take 2 s on 1, 2, 4 and 8 workers, in turn. ``--cells 10000``: so many
+``python -m bench.cluster``: cells that take 2 s on 1, 2, 4 and 8 workers, in turn. ``--cells 10000``: so many
 that take no time, over 8 workers: the controller's memory and CPU time, and the time of the report. ``--nodes``:
 real nodes, on one worker and on two with a CPU each, in turn.
 """
@@ -46,7 +46,7 @@ def study(place: Path, *, repeats: int, depths: int, name: str = "bench") -> Pat
 def cluster(count: int, seconds: float) -> Iterator[Cluster]:
     """So many workers that have registered."""
     with (
-        tempfile.TemporaryDirectory(prefix="blocklab-spread-") as place,
+        tempfile.TemporaryDirectory(prefix="blocklab-cluster-") as place,
         Cluster(Path(place), seconds=seconds) as made,
     ):
         made.scheduler()
@@ -106,7 +106,7 @@ def many(cells: int) -> None:
     with cluster(8, 0.0) as made:
         study(made.place, repeats=8 * 5, depths=cells // 40)
         argv = [
-            sys.executable, "-m", "bench.spread", "--controller", str(made.place), made.address,
+            sys.executable, "-m", "bench.cluster", "--controller", str(made.place), made.address,
         ]  # fmt: skip
         print(subprocess.run(argv, check=True, text=True, capture_output=True).stdout, end="")
         folder = StudyFolder(made.place / "runs" / "bench")
@@ -118,8 +118,8 @@ def many(cells: int) -> None:
 
 def controller(place: Path, address: str) -> None:
     """Hand out and take back, and say what this process took."""
-    from blocklab.cluster.control import Spread
-    from blocklab.cluster.opening import opened
+    from blocklab.cluster.control import Controller
+    from blocklab.cluster.scheduler import opened
     from blocklab.store.folder import Manifest, Workers
     from blocklab.study.grid import cells
     from blocklab.study.read import read
@@ -131,7 +131,7 @@ def controller(place: Path, address: str) -> None:
     folder = StudyFolder.create(place / "runs", manifest)
     began, used = time.monotonic(), time.process_time()
     with opened(workers) as there:
-        bad = Spread(folder, there, lambda event: None).run(grid)
+        bad = Controller(folder, there, lambda event: None).run(grid)
     took, used = time.monotonic() - began, time.process_time() - used
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     each = used / len(grid)
@@ -156,7 +156,7 @@ def nodes(rounds: int) -> None:
     iops: dict[tuple[int, str], list[float]] = {}
     for _ in range(rounds):
         for count in spans:
-            folder = tempfile.TemporaryDirectory(prefix="blocklab-spread-")
+            folder = tempfile.TemporaryDirectory(prefix="blocklab-cluster-")
             with folder as place, Cluster(Path(place), real={}) as made:
                 YAML().dump(what, made.place / "bench.yaml")
                 made.scheduler()

@@ -9,34 +9,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
 
-import msgspec
-from distributed import Client, Security
+from distributed import Security
 
-from blocklab.errors import SetupError, StudyError, Unreadable
+from blocklab.cluster.over_ssh import started
+from blocklab.cluster.place import Place
+from blocklab.errors import StudyError, Unreadable
 from blocklab.model import outside
 from blocklab.store.folder import Workers
-
-CONNECT_SECONDS = 5.0
-# What a worker has to have, so that it measures one unit at a time, whoever asks.
-RESOURCE = "lab"
-_STARTED = "docs/many-machines.md shows how a scheduler and workers are started"
-
-
-class Place(msgspec.Struct, frozen=True):
-    """Where a scheduler is, and the certificates for it (``Security``); None for Dask's own configuration."""
-
-    address: str
-    security: Security | None = None
-
-    def client(self, seconds: float = CONNECT_SECONDS) -> Client:
-        """A connection. Raises ``SetupError``."""
-        try:
-            return Client(
-                self.address, security=self.security or Security(), timeout=seconds, set_as_default=False
-            )
-        except (OSError, TimeoutError, ValueError, TypeError) as error:
-            why = str(error).splitlines()[0] if str(error) else type(error).__name__
-            raise SetupError(f"no scheduler answers at {self.address}: {why}", hint=_STARTED) from error
 
 
 @contextlib.contextmanager
@@ -46,8 +25,6 @@ def opened(workers: Workers) -> Iterator[Place]:
     # What it has to say of lost connections we say ourselves.
     logging.getLogger("distributed").setLevel(logging.CRITICAL)
     if Path(workers.at).suffix in (".yaml", ".yml"):
-        from blocklab.cluster.over_ssh import started
-
         with started(Path(workers.at)) as place:
             yield place
     else:

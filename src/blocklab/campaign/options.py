@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from blocklab.errors import BlocklabError, StudyError
 from blocklab.model.site import KnownOptions, Site, offered
+from blocklab.runner.events import Listener, Preparing
 from blocklab.runner.knobs import ask
 from blocklab.study import knobs
 from blocklab.study.grid import topology
@@ -26,7 +25,7 @@ def check_options(study: Study, site: Site) -> str:
     )
 
 
-def learn_options(study: Study, site: Site, say: Callable[[str], None]) -> bool:
+def learn_options(study: Study, site: Site, tell: Listener) -> bool:
     """Ask the programs whose options the study sets, of those that nobody asked before; whether there were any.
     That none can be asked is said, and stops nothing."""
     if KnownOptions not in site.offers:
@@ -34,9 +33,9 @@ def learn_options(study: Study, site: Site, say: Callable[[str], None]) -> bool:
     memory, addons = offered(site, KnownOptions), topology(study, list(study.stacks)).addons
     unasked = knobs.unasked(study, memory.options(addons))
     if unasked:
-        say(f"asking {', '.join(unasked)} for their options, once")
+        tell(Preparing(f"asking {', '.join(unasked)} for their options, once"))
         try:
-            memory.keep_options(ask(site, unasked, say), addons)
+            memory.keep_options(ask(site, unasked, lambda text: tell(Preparing(text))), addons)
         except BlocklabError as error:
-            say(f"options are not checked: {error}")
+            tell(Preparing(f"options are not checked: {error}"))
     return bool(unasked)

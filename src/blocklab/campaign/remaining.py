@@ -10,9 +10,10 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 import msgspec
 
 from blocklab.rules.settle import ends
-from blocklab.runner.estimate import BOOT_SECONDS, BUILD_SECONDS, Cost, Load, between, spoken
+from blocklab.runner.estimate import BOOT_SECONDS, BUILD_SECONDS, Cost, Load, Span
+from blocklab.runner.events import AnyEvent, Begun, Done, Listener
 from blocklab.store.floor import Floor
-from blocklab.store.run import Outcome, Stopped
+from blocklab.store.run import Stopped
 
 # A first guess of what lies around the workloads may be this many times too short or too long, before the first
 # cell is finished.
@@ -42,39 +43,6 @@ class Machine(msgspec.Struct, frozen=True):
 UNKNOWN = Machine()
 
 
-class Span(msgspec.Struct, frozen=True):
-    """Seconds: ``least`` when every workload settles at once, ``most`` when none does and its rule's cap ends it.
-    ``likely`` is where in between this machine's noise and the finished cells put it; None while neither is
-    known."""
-
-    least: float
-    likely: float | None
-    most: float
-
-    @property
-    def middle(self) -> float:
-        """One number, for a bar."""
-        return (self.least + self.most) / 2 if self.likely is None else self.likely
-
-    @property
-    def text(self) -> str:
-        """``4 to 9 min, probably 7 min``."""
-        whole = between(self.least, self.most)
-        likely = None if self.likely is None else spoken(self.likely)
-        return whole if likely in (None, whole) else f"{whole}, probably {likely}"
-
-    def plus(self, other: Span) -> Span:
-        """Both, one after the other."""
-        known = self.likely is not None and other.likely is not None
-        likely = (self.likely or 0.0) + (other.likely or 0.0) if known else None
-        return Span(self.least + other.least, likely, self.most + other.most)
-
-    def after(self, gone: float) -> Span:
-        """What is left of it after so many seconds; what takes longer than expected is about to end."""
-        likely = None if self.likely is None else max(0.0, self.likely - gone)
-        return Span(max(0.0, self.least - gone), likely, max(0.0, self.most - gone))
-
-
 class Remaining:
     """The time that those of the cells of ``costs`` take which are not ``finished`` yet.
 
@@ -99,16 +67,28 @@ class Remaining:
         # Of the cell that was under way when it was last asked: its key, its own span, that of the others.
         self._known: tuple[str, Span, Span] | None = None
 
-    def finished(self, key: str, outcome: Outcome, stops: Sequence[Stopped]) -> None:
+    def announcing(self, tell: Listener) -> Listener:
+        """Keeps up with the events that go to ``tell``, and says in them what is left."""
+
+        def listen(event: AnyEvent) -> None:
+            if isinstance(event, Done):
+                self.finished(event)
+            elif isinstance(event, Begun):
+                event = msgspec.structs.replace(event, left=self.left(event.key))
+            tell(event)
+
+        return listen
+
+    def finished(self, cell: Done) -> None:
         """A cell is stored. One that failed took as long as it took to fail, which says nothing of the others."""
         now, since = self._clock(), self._since
         self._since, self._known = now, None
-        if (cost := self._costs.pop(key, None)) is None:
+        if (cost := self._costs.pop(cell.key, None)) is None:
             return
-        load, ended = cost.load, _ended(cost.load, outcome, stops)
+        load, ended = cost.load, _ended(cost.load, cell.seconds, cell.stops)
         expected = self._around([cost], self._paid) + self._machine.slower * load.starting(ended or 0.0)
         self._paid |= cost.once.keys()
-        if outcome.status != "ok":
+        if cell.status != "ok":
             return
         if ended is not None:
             self._ended.setdefault((cost.cell.stack, cost.cell.workload), []).append(ended)
@@ -165,13 +145,13 @@ class Remaining:
         return 0.0, likely, 1.0
 
 
-def _ended(load: Load, outcome: Outcome, stops: Sequence[Stopped]) -> float | None:
+def _ended(load: Load, seconds: float, stops: Sequence[Stopped]) -> float | None:
     """Where in its range a workload ended; None where it had a length. One that ends by work done may have ended
     outside of what was guessed."""
     if load.open_ended:
-        return (outcome.seconds - load.least) / (load.most - load.least)
+        return (seconds - load.least) / (load.most - load.least)
     rule = load.rule
     if rule is None or not stops or rule.longest <= rule.shortest:
         return None
-    seconds = statistics.fmean(each.seconds for each in stops)
-    return min(1.0, max(0.0, (seconds - rule.shortest) / (rule.longest - rule.shortest)))
+    mean = statistics.fmean(each.seconds for each in stops)
+    return min(1.0, max(0.0, (mean - rule.shortest) / (rule.longest - rule.shortest)))

@@ -13,19 +13,25 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
+import msgspec
 import pytest
 
+from blocklab.cli.events import public
 from blocklab.cluster import over_ssh
 from blocklab.cluster.certificates import certificates
-from blocklab.cluster.control import Spread
-from blocklab.cluster.opening import opened
+from blocklab.cluster.control import Controller, Running, Worker
+from blocklab.cluster.far import About
+from blocklab.cluster.place import Place
+from blocklab.cluster.scheduler import opened
 from blocklab.errors import SetupError
+from blocklab.runner.events import AnyEvent, Warned
 from blocklab.store.folder import Manifest, StudyFolder, Workers
 from blocklab.study.grid import cells
 from blocklab.study.read import read
-from blocklab.study.units import by_layout
+from blocklab.study.units import by_layout, units
 from tests.fake.dasked import (
     Cluster,
     ended,
@@ -60,7 +66,7 @@ def run(cluster: Cluster, *options: str) -> subprocess.Popen[str]:
     )
 
 
-def spread(
+def by_workers(
     cluster: Cluster, *, split: bool = False, site: str = "fake", mixed: str = "refuse"
 ) -> tuple[int, Counter[str]]:
     """The study without a command line and a report: how many cells did not end well, and the events by name."""
@@ -71,10 +77,10 @@ def spread(
     workers, keys = Workers(cluster.address, mixed), tuple(cell.key for cell in todo)
     manifest = Manifest(study, grid, seed=1, site=site, workers=workers, todo=keys)
     folder = StudyFolder.create(cluster.place / "runs", manifest, file)
-    told: list[str] = []
+    told: list[AnyEvent] = []
     with opened(workers) as place:
-        bad = Spread(folder, place, lambda event: told.append(event["event"])).run(folder.missing(todo))
-    return bad, Counter(told)
+        bad = Controller(folder, place, told.append).run(folder.missing(todo))
+    return bad, Counter(public(event)["event"] for event in told)
 
 
 def test_each_repeat_is_of_one_machine_and_none_is_measured_twice(cluster: Cluster) -> None:
@@ -98,11 +104,26 @@ def test_each_repeat_is_of_one_machine_and_none_is_measured_twice(cluster: Clust
     assert "finished: all 6 cells" in ended(run(cluster))
 
 
+def test_what_a_unit_told_before_it_ended_is_told(place: Path) -> None:
+    """Also where its end is seen while another unit's runs are fetched."""
+    study = read(place / "study.yaml")
+    grid, told = cells(study), list[AnyEvent]()
+    folder = StudyFolder.create(place / "runs", Manifest(study, grid, workers=Workers("tcp://127.0.0.1:1")))
+    controller = Controller(folder, Place("tcp://127.0.0.1:1"), told.append)
+    unit, over = units(grid)[0], SimpleNamespace(status="finished")
+    worker = Worker("tcp://127.0.0.1:2", "w1", "one", About("", "", 0, {}, "", (), 0.0))
+    controller._known[worker.address] = worker
+    controller._running["unit"] = running = Running(unit, (), worker, cast(Any, over), 0.0)
+    controller._event((0.0, msgspec.json.encode(Warned("late", worker=worker.address, unit="unit"))))
+    assert list(controller._ended()) == [running]
+    assert told == [Warned("late", worker="w1", unit="repeat 1")]
+
+
 def test_a_failed_load_is_stored_once_and_not_tried_elsewhere(cluster: Cluster) -> None:
     cluster.failing = "mirror"
     cluster.worker("w1")
     cluster.worker("w2")
-    bad, told = spread(cluster)
+    bad, told = by_workers(cluster)
     assert bad == 3 and "lost" not in told
     assert max(Counter(key for _, key in cluster.begun()).values()) == 1
     assert len(finished(folder_of(cluster))) == 3
@@ -114,11 +135,11 @@ def test_a_machine_that_fails_by_itself_twice_is_left_out_and_named(cluster: Clu
     (cluster.place / "cache-bad").write_text("")
     cluster.worker("bad")
     with pytest.raises(SetupError, match=r"left out: bad \(.*Not a directory") as caught:
-        spread(cluster)
+        by_workers(cluster)
     assert "blocklab resume goes on" in str(caught.value)
     cluster.worker("good")
     until(lambda: "Registered to" in (cluster.place / "good.log").read_text())
-    bad, told = spread(cluster)
+    bad, told = by_workers(cluster)
     assert bad == 0 and told["left out"] <= 1
     assert set(finished(folder_of(cluster)).values()) == {"good"}
 
@@ -129,7 +150,7 @@ def test_split_by_layout_each_has_a_baseline_of_its_own(tmp_path: Path, small: d
         cluster.scheduler()
         cluster.worker("w1")
         cluster.worker("w2")
-        assert spread(cluster, split=True)[0] == 0
+        assert by_workers(cluster, split=True)[0] == 0
         folder = folder_of(cluster)
         machines = finished(folder)
         done = [cell for cell in folder.manifest().cells if cell.key in machines]
@@ -153,7 +174,7 @@ def test_a_killed_worker_goes_on_where_it_was(cluster: Cluster) -> None:
 
     killer = threading.Thread(target=kill)
     killer.start()
-    bad, told = spread(cluster)
+    bad, told = by_workers(cluster)
     killer.join()
     assert bad == 0 and told["lost"] == 1
     begun = Counter(key for _, key in cluster.begun())
@@ -182,14 +203,14 @@ def test_a_controller_that_is_killed_or_stopped_leaves_nothing_running(cluster: 
 def test_what_another_machine_began_is_measured_whole_where_it_cannot_go_on(cluster: Cluster) -> None:
     """A ratio never has one side here and the other there."""
     cluster.worker("w1")
-    spread(cluster)
+    by_workers(cluster)
     folder = folder_of(cluster)
     cell = folder.manifest().cells[0]
     lost = folder.cells / cell.key / "result.json"
     lost.write_text(lost.read_text().replace('"ok"', '"failed"'))
     cluster.kill("w1")
     cluster.worker("w2")
-    spread(cluster)
+    by_workers(cluster)
     machines = finished(folder)
     assert len(machines) == 6
     grid = folder.manifest().cells
@@ -271,7 +292,7 @@ def test_twenty_kills_at_random_moments_lose_nothing(tmp_path: Path, small: dict
 def test_a_worker_without_the_resource_or_of_another_version_is_refused(cluster: Cluster) -> None:
     cluster.worker("plain", "one", "--resources", "other=1")
     with pytest.raises(SetupError, match="it has no resource lab: start it with --resources lab=1"):
-        spread(cluster)
+        by_workers(cluster)
     old = cluster.place / "old" / "blocklab-0.0.1.dist-info"
     old.mkdir(parents=True)
     (old / "METADATA").write_text("Metadata-Version: 2.1\nName: blocklab\nVersion: 0.0.1\n")
@@ -279,7 +300,7 @@ def test_a_worker_without_the_resource_or_of_another_version_is_refused(cluster:
     cluster.kill("plain")
     cluster.worker("old")
     with pytest.raises(SetupError, match=r"it has blocklab 0\.0\.1, and this is "):
-        spread(cluster)
+        by_workers(cluster)
     assert not cluster.begun()
 
 
@@ -294,7 +315,7 @@ def test_what_dask_is_not_given_together_with(place: Path) -> None:
 def test_a_study_that_the_workers_site_cannot_give_is_refused(cluster: Cluster) -> None:
     cluster.worker("w1")
     with pytest.raises(SetupError, match=r"no worker can measure this study: .*--site none: no such site"):
-        spread(cluster, site="none")
+        by_workers(cluster, site="none")
 
 
 @pytest.mark.long
@@ -304,11 +325,11 @@ def test_machines_with_another_image_are_refused_unless_they_are_kept_apart(clus
         cluster.image = f"image of {name}"
         cluster.worker(name)
         until(lambda name=name: "Registered to" in (cluster.place / f"{name}.log").read_text())  # type: ignore[misc]
-    bad, told = spread(cluster)
+    bad, told = by_workers(cluster)
     assert bad == 0 and told["refused"] == told["worker"] == 1
     assert len(set(finished(folder_of(cluster)).values())) == 1
     shutil.rmtree(folder_of(cluster).path)
-    bad, told = spread(cluster, mixed="apart")
+    bad, told = by_workers(cluster, mixed="apart")
     assert bad == 0 and "refused" not in told
     assert set(finished(folder_of(cluster)).values()) == {"w1", "w2"}
 
