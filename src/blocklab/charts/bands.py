@@ -59,14 +59,18 @@ def bands_of(measured: Measured, numbers: Mapping[str, int]) -> tuple[list[dict[
     base = rows_of("phases")
     layers: list[Any] = [
         base.mark_rect(opacity=0.09).encode(
-            x="from:Q", x2="to:Q", y=alt.value(0), y2=alt.value("height"), tooltip=["phase:N"]
+            x=alt.X("from:Q"),
+            x2=alt.X2("to:Q"),
+            y=alt.YValue(0),
+            y2=alt.Y2Value("height"),
+            tooltip=[alt.Tooltip("phase:N")],
         )
     ]
     if _named(measured):
         layers += [
             base.transform_filter(alt.datum.row == row)
             .mark_text(align="left", baseline="bottom", fontSize=10, dx=1)
-            .encode(x="from:Q", y=alt.value(height), text="name:N")
+            .encode(x=alt.X("from:Q"), y=alt.YValue(height), text=alt.Text("name:N"))
             for row, height in ((0, -15), (1, -3))
         ]
     return bands, layers

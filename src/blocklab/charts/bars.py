@@ -76,9 +76,9 @@ def bars(analysis: Analysis, skip: Sequence[str] = ()) -> Chart | str:
     layers: list[Any] = [
         bar.mark_bar(cornerRadiusEnd=2, tooltip=told).encode(y=y, yOffset=offset, x=x, color=colour),
         *([empty.encode(y=y, yOffset=offset, x=x, color=colour)] if hollow else []),
-        base.mark_rule(strokeWidth=1.5).encode(y=y, yOffset=offset, x="low:Q", x2="edge:Q"),
-        rows_of("whole").mark_rule(strokeDash=[4, 3]).encode(x="share:Q"),
-        *([] if many else text(base, label, y=y, yOffset=offset, x="edge:Q")),
+        base.mark_rule(strokeWidth=1.5).encode(y=y, yOffset=offset, x=alt.X("low:Q"), x2=alt.X2("edge:Q")),
+        rows_of("whole").mark_rule(strokeDash=[4, 3]).encode(x=alt.X("share:Q")),
+        *([] if many else text(base, label, y=y, yOffset=offset, x=alt.X("edge:Q"))),
     ]
     height = len(labels) * (len(shown) * 8 + 8 if many else len(shown) * (BAR + 4) + 10)
     data = {"shares": rows, "whole": [{"share": 100}]}

@@ -149,14 +149,14 @@ def _panel(frame: _Frame, levels: Mapping[str, str], rows: list[dict[str, Any]],
     axis = _axis(frame, HEIGHT + band / 2)
     y: Any = alt.Y("y:Q", scale=raw, axis=axis)
     channels = _channels(frame, apart=bool(levels), told=number == 0)
-    tooltip = [f"{field}:N" for field in ("what", *_TOLD)]
+    tooltip = [alt.Tooltip(f"{field}:N") for field in ("what", *_TOLD)]
     base, nothing = rows_of("cells"), rows_of("zero")
     layers: list[Any] = [
-        nothing.mark_rect(opacity=0.12).encode(y=alt.Y("top:Q", scale=raw, axis=axis), y2="end:Q"),
+        nothing.mark_rect(opacity=0.12).encode(y=alt.Y("top:Q", scale=raw, axis=axis), y2=alt.Y2("end:Q")),
         *text(nothing, {"align": "left", "baseline": "bottom", "dx": 4, "dy": -2, "fontSize": 11},
-              x=alt.value(0), y=alt.Y("end:Q", scale=raw, axis=axis), text="said:N"),
+              x=alt.XValue(0), y=alt.Y("end:Q", scale=raw, axis=axis), text=alt.Text("said:N")),
         base.transform_filter("datum.low < datum.high").mark_rule().encode(
-            x="low:Q", x2="high:Q", y=y, color=channels["color"]
+            x=alt.X("low:Q"), x2=alt.X2("high:Q"), y=y, color=channels["color"]
         ),
         base.mark_point(filled=True, size=62, opacity=1).encode(x=x, y=y, **channels, tooltip=tooltip),
     ]  # fmt: skip

@@ -119,12 +119,14 @@ def curve_panel(group: Group, made: Plan, dimensions: Mapping[str, Sequence[str]
     datasets: dict[str, list[dict[str, Any]]] = {"dots": _rows(group.dots, made, names, frame, axis.low)}
     if frame.shares:
         # As far as the lines go: the names at their ends would be struck through.
-        layers.append(rows_of("whole").mark_rule(strokeDash=[4, 3]).encode(x=x, x2="end:Q", y="v:Q"))
+        layers.append(
+            rows_of("whole").mark_rule(strokeDash=[4, 3]).encode(x=x, x2=alt.X2("end:Q"), y=alt.Y("v:Q"))
+        )
         datasets["whole"] = [{"x": made.x.places[0], "end": made.x.places[-1], "v": 100}]
     layers += [
         base.mark_line(strokeWidth=2 if made.x.measured else 1).encode(x=x, y=y, color=colour, strokeDash=dash),
         base.transform_filter("datum.foot < datum.high").mark_rule(strokeWidth=1, clip=True).encode(
-            x=x, y="foot:Q", y2="high:Q", color=colour
+            x=x, y=alt.Y("foot:Q"), y2=alt.Y2("high:Q"), color=colour
         ),
         # Of a level line only the limited ones have points, at its ends.
         *points(base, "datum.point", told, datasets["dots"], x=x, y=y, color=colour, shape=shape),
@@ -132,7 +134,7 @@ def curve_panel(group: Group, made: Plan, dimensions: Mapping[str, Sequence[str]
     if direct and len(looks) > 1:
         mark = {"align": "left", "dx": 9, "fontSize": 11, "fontWeight": 600}
         plain = alt.Color("ink:N", scale=None)
-        layers += text(rows_of("ends"), mark, x="x:Q", y="v:Q", text="line:N", color=plain)
+        layers += text(rows_of("ends"), mark, x=alt.X("x:Q"), y=alt.Y("v:Q"), text=alt.Text("line:N"), color=plain)
         inks = {names[line]: ink(shade) for line, (shade, _) in looks.items()}
         datasets["ends"] = [{**row, "ink": inks[row["line"]]} for row in _ends(datasets["dots"], axis)]
     table = columns(dimensions, v=frame.axis, low="from", high="to", value="value", share="share")

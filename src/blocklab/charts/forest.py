@@ -75,12 +75,14 @@ def _panel(rows: Sequence[dict[str, Any]], axis: str, within: float) -> Panel:
     full = base.transform_filter("datum.differs").mark_point(**dot, filled=True)
     hollow = base.transform_filter("!datum.differs").mark_point(**dot, filled=False, strokeWidth=2, fill=PAPER)
     layers: list[Any] = [
-        band.mark_rect(opacity=0.12).encode(x="from:Q", x2="to:Q", y=alt.value(0), y2=alt.value("height")),
-        band.mark_rule(strokeDash=[4, 3]).encode(x="one:Q"),
-        base.mark_rule(strokeWidth=2).encode(x="low:Q", x2="high:Q", **shared),
+        band.mark_rect(opacity=0.12).encode(
+            x=alt.X("from:Q"), x2=alt.X2("to:Q"), y=alt.YValue(0), y2=alt.Y2Value("height")
+        ),
+        band.mark_rule(strokeDash=[4, 3]).encode(x=alt.X("one:Q")),
+        base.mark_rule(strokeWidth=2).encode(x=alt.X("low:Q"), x2=alt.X2("high:Q"), **shared),
         full.encode(x=x, **shared),
         hollow.encode(x=x, **shared),
-        *text(base, {"align": "center", "dy": -10, "fontSize": 11}, y=y, x=x, text="short:N"),
+        *text(base, {"align": "center", "dy": -10, "fontSize": 11}, y=y, x=x, text=alt.Text("short:N")),
     ]
     data = {"ratios": rows, "band": [{"from": 1 - within, "to": 1 + within, "one": 1}]}
     return panel("ratios with their 95 % intervals", alt.layer(*layers), data, max(70, len(labels) * (ROW + 8)))

@@ -105,10 +105,10 @@ def _panel(group: Group, sweep: Sweep, made: Plan) -> Panel:
     told = tooltip(["what", "rate", "latency"], ["slow", "note"])
     layers: list[Any] = [
         base.mark_line(strokeWidth=1.75).encode(
-            x=x, y=y, color=colour, strokeDash=dash, order="n:Q", detail="line:N"
+            x=x, y=y, color=colour, strokeDash=dash, order=alt.Order("n:Q"), detail=alt.Detail("line:N")
         ),
-        slow.mark_rule(strokeWidth=1, opacity=0.7).encode(x=x, y=y, y2="slow_ms:Q", color=colour),
-        slow.mark_tick(size=7, thickness=1.5, orient="horizontal").encode(x=x, y="slow_ms:Q", color=colour),
+        slow.mark_rule(strokeWidth=1, opacity=0.7).encode(x=x, y=y, y2=alt.Y2("slow_ms:Q"), color=colour),
+        slow.mark_tick(size=7, thickness=1.5, orient="horizontal").encode(x=x, y=alt.Y("slow_ms:Q"), color=colour),
         *points(base, "true", told, rows, x=x, y=y, color=colour),
     ]
     slow_name = next((_wait(dot).slow_name for dot in group.dots if _wait(dot).slow_name), "slow")

@@ -174,14 +174,14 @@ class _OverTime:
         y = numbers(alt.Y, "l", "latency, ms", self.domain, log=True, clamp=True)
         base = rows_of("ranks")
         layers = [
-            self.marks.encode(x=since_start(self.end), y=y, color=alt.value(colour)),
-            base.mark_rule(strokeWidth=1.25).encode(y="ms:Q"),
+            self.marks.encode(x=since_start(self.end), y=y, color=alt.ColorValue(colour)),
+            base.mark_rule(strokeWidth=1.25).encode(y=alt.Y("ms:Q")),
         ]
         # The median's label below its line and the percentile's above: they never meet. The halo keeps it legible.
         for rank, side, shift in (("p50", "top", 4), ("p99", "bottom", -4)):
             mark = {"align": "right", "baseline": side, "dy": shift, "fontSize": 11, "fontWeight": 600}
             only = base.transform_filter(alt.datum.rank == rank)
-            layers += text(only, mark, y="ms:Q", x=alt.value("width"), text="text:N")
+            layers += text(only, mark, y=alt.Y("ms:Q"), x=alt.XValue("width"), text=alt.Text("text:N"))
         ranks = [
             {"rank": name, "ms": ms, "text": f"{name}  {number(ms)} ms"}
             for name, ms in (("p50", p50), ("p99", p99))
@@ -200,7 +200,7 @@ def _density(analysis: Analysis, workload: str, known: Mapping[str, Latencies]) 
     told = [("t", "from s", ".0f"), ("l", "from ms", ",.3~r"), ("h", "to ms", ",.3~r"), ("n", "transactions", ",")]
     marks = rows_of("rows").mark_rect()
     marks = marks.encode(
-        x2="u:Q", y2="h:Q", opacity=shade,
+        x2=alt.X2("u:Q"), y2=alt.Y2("h:Q"), opacity=shade,
         tooltip=[alt.Tooltip(f"{field}:Q", title=title, format=form) for field, title, form in told],
     )  # fmt: skip
     table = {"t": "from, s", "u": "to, s", "l": "from, ms", "h": "to, ms", "n": "transactions"}

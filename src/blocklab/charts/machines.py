@@ -73,14 +73,16 @@ def _panel(effect: Effect) -> Panel:
     dot: dict[str, Any] = {"size": 70, "opacity": 1}
     one = rows_of("one").transform_filter(f"{low} < datum.one && datum.one < {high}")
     layers = [
-        one.mark_rule(strokeDash=[4, 3]).encode(x="one:Q"),
-        of(_ONE, _APART).mark_rule(strokeWidth=2).encode(x="low:Q", x2="high:Q", **shared),
-        of(_ALL).mark_rule(strokeWidth=4).encode(x="low:Q", x2="high:Q", **shared),
-        of(_NEXT).mark_rule(strokeWidth=2, strokeDash=[5, 3]).encode(x="low:Q", x2="high:Q", **shared),
+        one.mark_rule(strokeDash=[4, 3]).encode(x=alt.X("one:Q")),
+        of(_ONE, _APART).mark_rule(strokeWidth=2).encode(x=alt.X("low:Q"), x2=alt.X2("high:Q"), **shared),
+        of(_ALL).mark_rule(strokeWidth=4).encode(x=alt.X("low:Q"), x2=alt.X2("high:Q"), **shared),
+        of(_NEXT)
+        .mark_rule(strokeWidth=2, strokeDash=[5, 3])
+        .encode(x=alt.X("low:Q"), x2=alt.X2("high:Q"), **shared),
         of(_ONE).mark_point(**dot, filled=True).encode(x=x, **shared),
         of(_APART).mark_point(**dot, filled=False, strokeWidth=2, fill=PAPER).encode(x=x, **shared),
         of(_ALL).mark_point(filled=True, opacity=1, shape="diamond", size=220).encode(x=x, **shared),
-        *text(base, {"align": "center", "dy": -10, "fontSize": 11}, y=y, x=x, text="short:N"),
+        *text(base, {"align": "center", "dy": -10, "fontSize": 11}, y=y, x=x, text=alt.Text("short:N")),
     ]
     data = {"machines": rows, "one": [{"one": 1}]}
     return titled(effect.label, _said(effect), layers, data, max(80, len(rows) * ROW), ("machines", _TABLE))

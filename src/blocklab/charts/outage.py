@@ -57,7 +57,7 @@ def outage(drill: Drill, name: str, label: str) -> Chart | str:
         parts.append(_latency(x, waits))
     parts.append(_gantt(x, things, height))
     fault = rows_of("fault").mark_rule(strokeWidth=1.5, strokeDash=[4, 3])
-    parts.append(fault.encode(x=x, y=alt.value(0), y2=alt.value(height)))
+    parts.append(fault.encode(x=x, y=alt.YValue(0), y2=alt.Y2Value(height)))
     chart = alt.layer(*parts).resolve_scale(y="independent", color="independent")
     filled = {key: rows for key, rows in datasets.items() if rows}
     table = {"t": "from, s", "to": "to, s", "kind": "answer", "n": "transactions"}
@@ -152,9 +152,9 @@ def _counts(x: Any, rows: Sequence[Bin], datasets: dict[str, Any]) -> Any:
     kinds = {**KINDS, DUE: BASELINE}
     layers = [
         rows_of("stack").mark_rect(clip=True).encode(
-            x=x, x2="to:Q", y=y, y2="high:Q",
+            x=x, x2=alt.X2("to:Q"), y=y, y2=alt.Y2("high:Q"),
             color=named(alt.Color, "kind", kinds, legend(list(kinds), symbolType="square")),
-            tooltip=[alt.Tooltip("t:Q", title="s", format=".2f"), "kind:N", "n:Q"],
+            tooltip=[alt.Tooltip("t:Q", title="s", format=".2f"), alt.Tooltip("kind:N"), alt.Tooltip("n:Q")],
         ),
         rows_of("due").mark_line(interpolate="step-after", strokeWidth=1.25, color=BASELINE, clip=True).encode(
             x=x, y=due
@@ -162,7 +162,7 @@ def _counts(x: Any, rows: Sequence[Bin], datasets: dict[str, Any]) -> Any:
     ]  # fmt: skip
     if datasets["outage"]:
         shade = rows_of("outage").mark_rect(opacity=0.12)
-        layers.insert(0, shade.encode(x=x, x2="to:Q", y=alt.value(0), y2=alt.value(COUNTS)))
+        layers.insert(0, shade.encode(x=x, x2=alt.X2("to:Q"), y=alt.YValue(0), y2=alt.Y2Value(COUNTS)))
     return alt.layer(*layers)
 
 
@@ -184,9 +184,9 @@ def _latency(x: Any, rows: Sequence[Bin]) -> Any:
                  alt.Tooltip("most:Q", title="longest, ms")],
     )  # fmt: skip
     return alt.layer(
-        base.mark_line(strokeWidth=1.75, color=PALETTE[0]).encode(x=x, y=p50, detail="line:N"),
-        dot.encode(y=most, color=alt.value(PALETTE[3])),
-        dot.encode(y=p50, color=alt.value(PALETTE[0])),
+        base.mark_line(strokeWidth=1.75, color=PALETTE[0]).encode(x=x, y=p50, detail=alt.Detail("line:N")),
+        dot.encode(y=most, color=alt.ColorValue(PALETTE[3])),
+        dot.encode(y=p50, color=alt.ColorValue(PALETTE[0])),
     )
 
 
@@ -194,9 +194,9 @@ def _gantt(x: Any, things: Sequence[dict[str, Any]], height: int) -> Any:
     base = rows_of("things")
     raw = alt.Scale(domain=[height, 0], range=[height, 0], nice=False, zero=False)
     y, top = (alt.Y(f"{field}:Q", scale=raw, axis=None) for field in ("y", "high"))
-    tooltip = ["name:N", "said:N"]
+    tooltip = [alt.Tooltip("name:N"), alt.Tooltip("said:N")]
     bar = base.transform_filter("datum.kind === 'stage'").mark_rect(color=PALETTE[0], cornerRadius=2)
-    layers: list[Any] = [bar.encode(x=x, x2="to:Q", y=top, y2="low:Q", tooltip=tooltip)]
+    layers: list[Any] = [bar.encode(x=x, x2=alt.X2("to:Q"), y=top, y2=alt.Y2("low:Q"), tooltip=tooltip)]
     for kind, shape, size, shade in (("event", "circle", 34, PALETTE[3]), ("fault", "diamond", 90, PALETTE[1])):
         point = base.transform_filter(f"datum.kind === '{kind}'")
         point = point.mark_point(filled=True, shape=shape, size=size, opacity=1, color=shade)
@@ -206,5 +206,5 @@ def _gantt(x: Any, things: Sequence[dict[str, Any]], height: int) -> Any:
             mark = {"align": "right" if turned else "left", "dx": -8 if turned else 8, "fontSize": 11,
                     "baseline": "middle"}  # fmt: skip
             mine = base.transform_filter(f"datum.turned === {'true' if turned else 'false'}")
-            layers += text(mine, mark, x="at:Q", y=y, text="name:N")
+            layers += text(mine, mark, x=alt.X("at:Q"), y=y, text=alt.Text("name:N"))
     return alt.layer(*layers)
