@@ -46,7 +46,8 @@ def test_every_part_is_valid_vega_lite_and_every_panel_holds_data(drawn: Charts)
     assert drawn.left_out == ()
     assert set(by_name(drawn.shown)) == {
         "bars", "latency-tps-scale1", "latency-tps-scale50", "latency-curve-tps-scale1",
-        "latency-curve-tps-scale50", "bandwidth-fio", "await-fio", "iops-fio", "cpu-fio",
+        "latency-curve-tps-scale50", "throughput-tps-scale1", "throughput-tps-scale50", "bandwidth-fio",
+        "await-fio", "iops-fio", "cpu-fio",
     }  # fmt: skip
     for chart in drawn.shown:
         for panel in chart.panels:

@@ -53,6 +53,7 @@ from blocklab.stats.worth import expected_line, next_step, worth
 from blocklab.store.folder import StudyFolder
 from blocklab.study.types import View
 
+LINES = ("throughput-", "bandwidth-", "await-", "iops-", "cpu-", "network-")
 _WORDS = {"ok": ("✓", "ok"), "failed": ("✗", "failed"), "unknown": ("?", "unknown")}
 
 
@@ -177,7 +178,7 @@ def html(analysis: Analysis, said: Answer, source: str, csv: bytes | None = None
         predictions=prediction_tables(analysis.fits),
         bars=[chart for chart in rest if chart.name == "bars"],
         clouds=[chart for chart in rest if chart.name.startswith("latency-")],
-        lines=[c for c in rest if c.name.startswith(("bandwidth-", "await-", "iops-", "cpu-", "network-"))],
+        lines=[c for c in rest if c.name.startswith(LINES)],
         left_out=drawn.left_out,
         drills=drill_section(analysis, rest),
         drill_columns=DRILL_COLUMNS,

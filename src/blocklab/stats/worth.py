@@ -16,9 +16,12 @@ from blocklab.stats.expect import Verdict as Claim
 from blocklab.stats.finding import Finding, Kind
 from blocklab.stats.format import shortened
 from blocklab.stats.ratio import OPEN, Verdict, verdict
+from blocklab.stats.sentences import sentence
 
 # Of so few crashes an interval says little.
 FEW_CRASHES = 20
+# Caveats that are short enough as they are.
+_AS_THEY_ARE: tuple[Kind, ...] = ("unsteady", "warm-up", "machines disagree", "own cpu", "floor")
 # Of more names than this only the first.
 _MOST_NAMED = 3
 
@@ -80,6 +83,9 @@ def _limits(analysis: Analysis, found: Mapping[Kind, Finding]) -> Iterator[str]:
         yield _saturated(cpu)
     if (limited := found.get("limited")) is not None:
         yield f"{limited.count} of {limited.of} values are near what this lab itself can do."
+    for kind in _AS_THEY_ARE:
+        if (other := found.get(kind)) is not None:
+            yield sentence([other])
 
 
 def _saturated(cpu: Finding) -> str:
