@@ -61,13 +61,8 @@ def bands_of(measured: Measured, numbers: Mapping[str, int]) -> tuple[list[dict[
         base.mark_rect(opacity=0.09).encode(
             x=alt.X("from:Q"),
             x2=alt.X2("to:Q"),
-<<<<<<< HEAD
             y=constant(alt.YValue, 0),
             y2=constant(alt.Y2Value, "height"),
-=======
-            y=alt.YValue(0),
-            y2=alt.Y2Value("height"),
->>>>>>> main
             tooltip=[alt.Tooltip("phase:N")],
         )
     ]
@@ -75,11 +70,7 @@ def bands_of(measured: Measured, numbers: Mapping[str, int]) -> tuple[list[dict[
         layers += [
             base.transform_filter(alt.datum.row == row)
             .mark_text(align="left", baseline="bottom", fontSize=10, dx=1)
-<<<<<<< HEAD
             .encode(x=alt.X("from:Q"), y=constant(alt.YValue, height), text=alt.Text("name:N"))
-=======
-            .encode(x=alt.X("from:Q"), y=alt.YValue(height), text=alt.Text("name:N"))
->>>>>>> main
             for row, height in ((0, -15), (1, -3))
         ]
     return bands, layers

@@ -175,22 +175,14 @@ class _OverTime:
         y = numbers(alt.Y, "l", "latency, ms", self.domain, log=True, clamp=True)
         base = rows_of("ranks")
         layers = [
-<<<<<<< HEAD
             self.marks.encode(x=since_start(self.end), y=y, color=constant(alt.ColorValue, colour)),
-=======
-            self.marks.encode(x=since_start(self.end), y=y, color=alt.ColorValue(colour)),
->>>>>>> main
             base.mark_rule(strokeWidth=1.25).encode(y=alt.Y("ms:Q")),
         ]
         # The median's label below its line and the percentile's above: they never meet. The halo keeps it legible.
         for rank, side, shift in (("p50", "top", 4), ("p99", "bottom", -4)):
             mark = {"align": "right", "baseline": side, "dy": shift, "fontSize": 11, "fontWeight": 600}
             only = base.transform_filter(alt.datum.rank == rank)
-<<<<<<< HEAD
             layers += text(only, mark, y=alt.Y("ms:Q"), x=constant(alt.XValue, "width"), text=alt.Text("text:N"))
-=======
-            layers += text(only, mark, y=alt.Y("ms:Q"), x=alt.XValue("width"), text=alt.Text("text:N"))
->>>>>>> main
         ranks = [
             {"rank": name, "ms": ms, "text": f"{name}  {number(ms)} ms"}
             for name, ms in (("p50", p50), ("p99", p99))
