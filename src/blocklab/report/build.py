@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import dataclasses
 import json
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,7 @@ from blocklab.report.export import as_csv
 from blocklab.report.files import as_json
 from blocklab.report.hint import hint
 from blocklab.report.imported import file_rows, span
+from blocklab.report.index import write_index
 from blocklab.report.layers import COLUMNS, layer_groups
 from blocklab.report.limits import floor_tables, limited_rows, own_text, vague_text
 from blocklab.report.machines import RATIOS, machine_rows, ratio_rows
@@ -63,8 +65,9 @@ def render(
     view: View | None = None,
     analysis: Analysis | None = None,
 ) -> Path:
-    """Write report.html, report.csv and report.json into the study's folder, and drills.csv where it has drills;
-    the path of the page. With ``output`` only the page is written, there, and its CSV is in it.
+    """Write report.html, report.csv and report.json into the study's folder, drills.csv where it has drills, and
+    the index beside it; the path of the page. With ``output`` only the page is written, there, and its CSV is in
+    it.
 
     ``view`` lays out the charts instead of what the study says, whose fields it leaves empty hold. ``analysis``:
     that of the folder, where it is at hand already.
@@ -89,6 +92,9 @@ def render(
             page: html(analysis, said, source).encode(),
         }
     )
+    made = environment()
+    with _writing(folder.path.parent):
+        write_index(made, folder, analysis, _asset(made, "style.css"))
     return page
 
 
@@ -109,12 +115,16 @@ def both_views(own: View, view: View) -> View:
 def written(texts: Mapping[Path, bytes]) -> None:
     """Write files so that a reader never meets half a page. Raises ``StoreError``."""
     for path, text in texts.items():
-        try:
+        with _writing(path):
             write_whole(path, text)
-        except OSError as error:
-            raise StoreError(
-                f"{path} cannot be written: {error.strerror or error}", hint=hint(path, error)
-            ) from error
+
+
+@contextlib.contextmanager
+def _writing(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise StoreError(f"{path} cannot be written: {error.strerror or error}", hint=hint(path, error)) from error
 
 
 def environment() -> Environment:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from blocklab.errors import Unreadable
+from blocklab.model import outside
 from blocklab.store.folder import StudyFolder
 from blocklab.study.shipped import shipped
 
@@ -21,8 +23,8 @@ def source_of(folder: StudyFolder) -> str:
 
 def _same(folder: StudyFolder) -> bool:
     """Whether the folder's copy is what comes with blocklab now."""
-    kept = folder.path / "study.yaml"
+    ours = shipped()[folder.manifest().study.name]
     try:
-        return kept.read_bytes() == shipped()[folder.manifest().study.name].read_bytes()
-    except OSError:
+        return outside.data(folder.path / "study.yaml") == outside.data(ours)
+    except Unreadable:
         return False

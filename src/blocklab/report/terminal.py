@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
+from rich.cells import cell_len
 from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.table import Table
@@ -93,12 +94,12 @@ def narrowed(found: Overview, width: int) -> Overview:
 
 
 def _width(found: Overview) -> int:
-    names = max((max(len(each.label), len(each.about)) for each in found.layouts), default=0)
+    names = max((max(cell_len(each.label), cell_len(each.about)) for each in found.layouts), default=0)
     values = 0
     for place, column in enumerate(found.columns):
         amounts = [each.amounts[place] for each in found.layouts]
         words = [column.title, column.says, *(word for each in amounts if each for word in (each.text, each.cost))]
-        values += _BETWEEN + max(map(len, words))
+        values += _BETWEEN + max(map(cell_len, words))
     return names + values
 
 
