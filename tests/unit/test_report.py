@@ -46,7 +46,7 @@ def test_the_page_and_its_twins_are_written(folder: StudyFolder) -> None:
         "Answer",
         "Expectations",
         "All results",
-        "Transaction latency",
+        "Latency",
         "Second by second",
         "Layout",
         "Method",

@@ -23,8 +23,8 @@ from blocklab.store.identity import identity
 
 SUMMARY, INDEX = "summary.json", "index.html"
 MOST_SUMMARY = 1 << 16
-# What our pages begin with, so that somebody else's index.html stays.
-INDEXED, COMPARED = (f'<meta name="generator" content="blocklab-{what}">' for what in ("index", "compare"))
+# The generator that our pages name at their beginning, so that somebody else's index.html stays.
+INDEXED, COMPARED = '"blocklab-index"', '"blocklab-compare"'
 _HEAD = 4096
 # <title>b against a</title>
 _TITLE = re.compile(r"<title>([^<]{0,300})</title>")
@@ -84,7 +84,7 @@ def write_index(made: Environment, folder: StudyFolder, analysis: Analysis, styl
     if page.exists() and INDEXED not in _head(page):
         return
     text = made.get_template("index.html.j2").render(
-        mark=INDEXED, entries=list(_entries(runs)), comparisons=list(_comparisons(runs)),
+        entries=list(_entries(runs)), comparisons=list(_comparisons(runs)),
         style=style, version=__version__,
     )  # fmt: skip
     write_whole(page, text.encode())
