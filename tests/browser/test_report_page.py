@@ -42,7 +42,8 @@ def test_every_chart_has_marks(opened: Opened) -> None:
         """all => all.map((each) => [each.dataset.name, each.querySelectorAll(
             ":is(.mark-rect, .mark-symbol, .mark-line).role-mark path[d]:not([d=''])").length])""",
     )
-    assert len(counts) == 1 + 2 * (3 + 1) + 4 * 3
+    # The bars, curves of fio by phase and of the transactions, points, and what is drawn over time.
+    assert len(counts) == 1 + 4 + 2 * (3 + 1) + 2 * 3 + 4 * 3
     assert all(count >= 2 for _, count in counts), counts
 
 

@@ -191,7 +191,7 @@ def test_a_toy_goes_through_plan_run_crosscheck_diagram_and_report(study: Study,
     page = render(folder, analysis=analysis).read_text()
     assert "MD alone" in page and "internal" in page
     console = Console(record=True, width=120)
-    console.print(terminal_table(folder, analysis))
+    console.print(terminal_table(folder, analysis, every=True))
     shown = console.export_text()
     assert (
         "safe keeps 50\N{NO-BREAK SPACE}% throughout of plain's" in shown and "md800 1.00, ubdb 1.00" in shown

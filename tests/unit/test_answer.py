@@ -186,7 +186,7 @@ def test_the_terminals_sweep_has_no_bare_share(tmp_path: Path) -> None:
     console = Console(width=100, file=io.StringIO(), record=True)
     factors = {name: synthetic.SWEEP["factors"][name] for name in ("rtt", "threads")}
     study = synthetic.sweep(repeats=3, factors=factors, expect=[])
-    console.print(terminal_table(synthetic.make_sweep(tmp_path, study, seconds=5)))
+    console.print(terminal_table(synthetic.make_sweep(tmp_path, study, seconds=5), every=True))
     lines = [line for line in plain(console.export_text()).splitlines() if re.match(r" (1|2|4|8|16|32|64) ", line)]
     assert lines and all(len(line.rstrip()) <= 100 for line in lines)
     assert all(len(re.findall(SURE, line)) == line.count("%") for line in lines)
@@ -203,7 +203,7 @@ def test_imported_summaries_are_not_said_to_be_noisy_or_short(tmp_path: Path) ->
     drawn = bars(analysis)
     assert isinstance(drawn, Chart) and drawn.caption.endswith("There are no intervals: each is of one build.")
     console = Console(width=100, file=io.StringIO(), record=True)
-    console.print(terminal_table(StudyFolder(next((tmp_path / "out").iterdir())), analysis))
+    console.print(terminal_table(StudyFolder(next((tmp_path / "out").iterdir())), analysis, every=True))
     assert "a share without ±: one build each" in console.export_text()
 
 
@@ -246,7 +246,7 @@ def test_the_key_has_the_marks_that_are_shown(tmp_path: Path) -> None:
         ),
     )
     console = Console(width=100, file=io.StringIO(), record=True)
-    console.print(terminal_table(folder, analysis))
+    console.print(terminal_table(folder, analysis, every=True))
     assert "without ±" not in console.export_text()
 
 

@@ -390,7 +390,7 @@ def test_the_page_the_terminal_and_the_json_have_it(tmp_path: Path, without_vega
     assert [each["phases"][0]["verdict"] for each in document["carried"]] == ["carried", "not carried"]
     console = Console(width=100, record=True, file=None, quiet=False)
     with console.capture() as text:
-        console.print(terminal_table(found))
+        console.print(terminal_table(found, every=True))
     assert "Does it carry the need?" in text.get() and "not\xa0carried" in text.get()
 
 

@@ -46,7 +46,8 @@ def test_every_part_is_valid_vega_lite_and_every_panel_holds_data(drawn: Charts)
     assert drawn.left_out == ()
     assert set(by_name(drawn.shown)) == {
         "bars", "latency-tps-scale1", "latency-tps-scale50", "latency-curve-tps-scale1",
-        "latency-curve-tps-scale50", "bandwidth-fio", "await-fio", "iops-fio", "cpu-fio",
+        "latency-curve-tps-scale50", "latency-curve-fio", "throughput-tps-scale1", "throughput-tps-scale50",
+        "bandwidth-fio", "await-fio", "iops-fio", "cpu-fio",
     }  # fmt: skip
     for chart in drawn.shown:
         for panel in chart.panels:
@@ -93,8 +94,22 @@ def test_the_caption_says_what_was_left_out(tmp_path: Path, drawn: Charts) -> No
 
 def test_transactions_that_all_took_no_time_are_no_points(tmp_path: Path) -> None:
     drawn = draw(analyse(synthetic.make(tmp_path, transactions=0)))
-    assert not any(chart.name.startswith("latency-") for chart in drawn.shown)
-    assert any("tps-scale1: the workload kept no log" in note for note in drawn.left_out)
+    names = [chart.name for chart in drawn.shown if chart.name.startswith("latency-")]
+    # What is left are the percentiles that pgbench reports by itself.
+    assert names == [f"latency-curve-{workload}" for workload in ("fio", "tps-scale1", "tps-scale50")]
+
+
+def test_percentiles_that_fio_reports_are_a_curve_for_each_phase(drawn: Charts) -> None:
+    chart = by_name(drawn.shown)["latency-curve-fio"]
+    assert [panel.label.split(":")[0] for panel in chart.panels][-1] == "rand-write-4k write"
+    rows = chart.panels[-1].spec["datasets"]["curve"]
+    assert {row["share"] for row in rows} >= {"50 %", "99 %"} and {row["stack"] for row in rows} >= {
+        "local",
+        "drbd0",
+    }
+    at = {share: [row["l"] for row in rows if row["share"] == share] for share in ("50 %", "99 %")}
+    assert all(slow >= fast for slow, fast in zip(at["99 %"], at["50 %"], strict=True))
+    assert "rand-write-4k write" in chart.title
 
 
 def test_a_failed_cell_leaves_its_panel_out_and_nothing_else(tmp_path: Path) -> None:

@@ -55,7 +55,7 @@ def caveats(analysis: Analysis) -> str:
 def printed(folder: StudyFolder, tmp_path: Path) -> str:
     with (tmp_path / "out").open("w") as file:
         console = Console(width=100, record=True, file=file)
-        console.print(terminal_table(folder))
+        console.print(terminal_table(folder, every=True))
     return console.export_text().replace("\u00a0", " ")
 
 

@@ -263,7 +263,7 @@ def test_names_of_a_study_stay(tmp_path: Path) -> None:
     synthetic.make_sweep(tmp_path)
     (folder,) = (each for each in tmp_path.iterdir() if (each / "study.json").exists())
     done = blocklab("report", folder, "--lang", "ja", cwd=tmp_path)
-    assert done.returncode == 0 and " mirror " in done.stdout and "ミラー" not in done.stdout
+    assert done.returncode == 0 and " mirror rtt=" in done.stdout and "ミラー rtt=" not in done.stdout
     assert ">mirror<" in (folder / "report.html").read_text()
 
 

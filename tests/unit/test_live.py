@@ -323,7 +323,7 @@ def test_the_table_fits_100_columns(
     monkeypatch.setenv("COLUMNS", "100")
     # As ``blocklab run`` prints it into a file.
     console = Console(file=io.StringIO(), record=True)
-    console.print(terminal_table(made(tmp_path)))
+    console.print(terminal_table(made(tmp_path), every=True))
     lines = console.export_text().splitlines()
     assert len(lines) > 5 and console.width == 100
     assert [line for line in lines if len(line) > 100] == []

@@ -203,7 +203,7 @@ def test_the_page_the_terminal_and_the_json_tell_of_the_machines(tmp_path: Path)
     assert first["within"] < first["between"]
     assert [bool(on["apart"]) for on in first["each"]] == [False, False, False, True]
     console = Console(width=110, file=io.StringIO())
-    console.print(terminal_table(folder, analysis))
+    console.print(terminal_table(folder, analysis, every=True))
     assert isinstance(console.file, io.StringIO)
     text = console.file.getvalue()
     assert "between machines" in text

@@ -221,7 +221,7 @@ def test_the_page_of_98_cells_is_light(folder: StudyFolder, monkeypatch: pytest.
 
 def test_the_terminal_has_a_row_for_each_level_along_the_axis(folder: StudyFolder, tmp_path: Path) -> None:
     console = Console(width=120, record=True, file=(tmp_path / "out").open("w"))
-    console.print(terminal_table(folder))
+    console.print(terminal_table(folder, every=True))
     console.file.close()
     text = plain(console.export_text())
     assert "tpcc sync_binlog=1, tpmC (share of local)" in text and "rtt=0.5ms" in text
@@ -235,7 +235,7 @@ def test_the_terminal_has_a_row_for_each_level_along_the_axis(folder: StudyFolde
 @pytest.mark.parametrize("width", [60, 80])
 def test_no_figure_is_torn_apart_on_a_narrow_terminal(folder: StudyFolder, width: int) -> None:
     console = Console(width=width, file=io.StringIO(), record=True)
-    console.print(terminal_table(folder))
+    console.print(terminal_table(folder, every=True))
     lines = plain(console.export_text()).splitlines()
     shares = [line for line in lines if re.match(r" (1|2|4|8|16|32|64) +[\d,]+", line)]
     assert len(shares) >= 28 and all(len(line) <= width for line in lines)
@@ -247,7 +247,7 @@ def test_no_figure_is_torn_apart_on_a_narrow_terminal(folder: StudyFolder, width
 def test_the_terminal_is_laid_out_as_its_charts_are(folder: StudyFolder, analysis: Analysis) -> None:
     def printed(**view: str) -> list[str]:
         console = Console(width=100, file=io.StringIO(), record=True)
-        console.print(terminal_table(folder, laid_out(analysis, View(**view))))
+        console.print(terminal_table(folder, laid_out(analysis, View(**view)), every=True))
         return [" ".join(line.split()) for line in plain(console.export_text()).splitlines()]
 
     lines = printed(x="rtt", color="threads", facet="stack")

@@ -128,6 +128,31 @@ def test_no_point_of_a_long_load_is_of_two_jobs_and_none_is_invisible(
     assert "of up to 83 seconds of one phase" in charts(analysis)["iops-fio"].caption
 
 
+def test_no_second_is_of_two_phases_where_a_phase_has_whole_ones(tmp_path: Path) -> None:
+    analysis = analyse(synthetic.make(tmp_path, transactions=50))
+    (measured,) = [each for at, each in analysis.measured.items() if at == ("local", "fio")]
+    start, edges = measured.start or 0.0, [at for phase in measured.run.phases for at in (phase.start, phase.end)]
+    points = lines(analysis)
+    assert len(points) > 20
+    for row in points:
+        assert not [edge for edge in edges if abs(edge - start - row["t"]) < 0.49]
+
+
+def test_a_database_is_shown_over_time(tmp_path: Path) -> None:
+    analysis = analyse(synthetic.make_sweep(tmp_path, seconds=20))
+    chart = charts(analysis)["throughput-tpcc-threads-1"]
+    assert chart.title.startswith("tpcc threads=1 over time: ") and "tpmC on local" in chart.title
+    rows = chart.panels[0].spec["datasets"]["lines"]
+    series = analysis.measured["local sync_binlog=0", "tpcc threads=1"].series
+    (points,) = [points for (_, _, metric, _), points in series.items() if metric == "tpmc"]
+    assert [row["v"] for row in rows] == [float(f"{value:.4g}") for _, value in points]
+
+
+def test_a_busy_cpu_of_a_database_is_shown_over_time_beside_block_io(tmp_path: Path) -> None:
+    drawn = charts(analyse(synthetic.make(tmp_path, busy=["local/tps-scale1"])))
+    assert "the CPU may be the limit" in drawn["cpu-tps-scale1"].title and "cpu-tps-scale50" not in drawn
+
+
 def test_what_a_node_sends_to_itself_is_not_the_most(tmp_path: Path) -> None:
     folder = synthetic.make(tmp_path, transactions=50)
 

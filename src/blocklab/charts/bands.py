@@ -7,7 +7,7 @@ from typing import Any
 
 import altair as alt
 
-from blocklab.charts.base import rows_of
+from blocklab.charts.base import constant, rows_of
 from blocklab.stats.values import Measured
 
 # Below this share of the time line a phase's name does not fit, on a phone, above its band and a neighbour's.
@@ -61,8 +61,8 @@ def bands_of(measured: Measured, numbers: Mapping[str, int]) -> tuple[list[dict[
         base.mark_rect(opacity=0.09).encode(
             x=alt.X("from:Q"),
             x2=alt.X2("to:Q"),
-            y=alt.YValue(0),
-            y2=alt.Y2Value("height"),
+            y=constant(alt.YValue, 0),
+            y2=constant(alt.Y2Value, "height"),
             tooltip=[alt.Tooltip("phase:N")],
         )
     ]
@@ -70,7 +70,7 @@ def bands_of(measured: Measured, numbers: Mapping[str, int]) -> tuple[list[dict[
         layers += [
             base.transform_filter(alt.datum.row == row)
             .mark_text(align="left", baseline="bottom", fontSize=10, dx=1)
-            .encode(x=alt.X("from:Q"), y=alt.YValue(height), text=alt.Text("name:N"))
+            .encode(x=alt.X("from:Q"), y=constant(alt.YValue, height), text=alt.Text("name:N"))
             for row, height in ((0, -15), (1, -3))
         ]
     return bands, layers

@@ -27,6 +27,7 @@ from blocklab.stats.analysis import Analysis
 from blocklab.stats.compare import Item, plain_items, rate_label, verb
 from blocklab.stats.finding import clear
 from blocklab.stats.format import listed, percent
+from blocklab.stats.overview import alike
 from blocklab.stats.ratio import verdict
 
 BAR = 20
@@ -43,6 +44,9 @@ def bars(analysis: Analysis, skip: Sequence[str] = ()) -> Chart | str:
     """One bar for each stack and workload or phase, but for the workloads that ``skip`` names; a note instead
     where nothing can be compared."""
     compared = [item for item in plain_items(analysis) if analysis.workloads[item.workload].name not in skip]
+    # What no layout changes is said beside the table.
+    same = {name for each in alike(analysis) for name in each.names}
+    compared = [item for item in compared if item.label not in same] or compared
     rows = _rows(analysis, compared)
     if not rows:
         return f"bars: no stack has a value beside one of {analysis.baseline}"

@@ -265,6 +265,11 @@ def named(channel: Any, field: str, looks: Mapping[str, Any], legend: Any = None
     return channel(f"{field}:N", scale=alt.Scale(domain=list(looks), range=list(looks.values())), legend=legend)
 
 
+def constant(channel: Any, value: float | str) -> Any:
+    """A channel of that value. Altair would look ``alt.value`` up among all that the channel may be, slowly."""
+    return channel(value)
+
+
 def log_ticks(low: float, high: float) -> list[float]:
     """1, 2, 5, 10, ... from ``low`` to ``high`` (both above 0); 1, 10, 100 where that would be too many."""
     steps = (1, 2, 5) if high / low < 2000 else (1,)

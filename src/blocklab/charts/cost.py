@@ -15,6 +15,7 @@ from blocklab.charts.base import (
     Chart,
     Panel,
     colours,
+    constant,
     legend,
     log_ticks,
     named,
@@ -154,7 +155,7 @@ def _panel(frame: _Frame, levels: Mapping[str, str], rows: list[dict[str, Any]],
     layers: list[Any] = [
         nothing.mark_rect(opacity=0.12).encode(y=alt.Y("top:Q", scale=raw, axis=axis), y2=alt.Y2("end:Q")),
         *text(nothing, {"align": "left", "baseline": "bottom", "dx": 4, "dy": -2, "fontSize": 11},
-              x=alt.XValue(0), y=alt.Y("end:Q", scale=raw, axis=axis), text=alt.Text("said:N")),
+              x=constant(alt.XValue, 0), y=alt.Y("end:Q", scale=raw, axis=axis), text=alt.Text("said:N")),
         base.transform_filter("datum.low < datum.high").mark_rule().encode(
             x=alt.X("low:Q"), x2=alt.X2("high:Q"), y=y, color=channels["color"]
         ),

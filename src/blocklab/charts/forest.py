@@ -7,7 +7,19 @@ from typing import Any
 
 import altair as alt
 
-from blocklab.charts.base import BASELINE, PALETTE, PAPER, Chart, Panel, named, numbers, panel, rows_of, text
+from blocklab.charts.base import (
+    BASELINE,
+    PALETTE,
+    PAPER,
+    Chart,
+    Panel,
+    constant,
+    named,
+    numbers,
+    panel,
+    rows_of,
+    text,
+)
 from blocklab.stats.across import agreement
 from blocklab.stats.format import percent, plus_minus
 from blocklab.stats.naming import cell_label
@@ -76,7 +88,7 @@ def _panel(rows: Sequence[dict[str, Any]], axis: str, within: float) -> Panel:
     hollow = base.transform_filter("!datum.differs").mark_point(**dot, filled=False, strokeWidth=2, fill=PAPER)
     layers: list[Any] = [
         band.mark_rect(opacity=0.12).encode(
-            x=alt.X("from:Q"), x2=alt.X2("to:Q"), y=alt.YValue(0), y2=alt.Y2Value("height")
+            x=alt.X("from:Q"), x2=alt.X2("to:Q"), y=constant(alt.YValue, 0), y2=constant(alt.Y2Value, "height")
         ),
         band.mark_rule(strokeDash=[4, 3]).encode(x=alt.X("one:Q")),
         base.mark_rule(strokeWidth=2).encode(x=alt.X("low:Q"), x2=alt.X2("high:Q"), **shared),

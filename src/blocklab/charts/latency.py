@@ -4,7 +4,8 @@ percentile curve."""
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,11 +15,11 @@ from blocklab.charts.base import (
     DASHES,
     Chart,
     Panel,
+    constant,
     legend,
     named,
     numbers,
     palette_of,
-    panel,
     rows_of,
     since_start,
     slug,
@@ -42,6 +43,11 @@ FEW_POINTS = 800
 _STEPS, MOST_LINES = 40, 8
 # As HdrHistogram's plots: each step to the right leaves a tenth of the transactions before.
 _TICKS = {0.5: "50 %", 0.9: "90 %", 0.99: "99 %", 0.999: "99.9 %", 0.9999: "99.99 %", 0.99999: "99.999 %"}
+
+# write.latency.p99.9
+_PERCENTILE = re.compile(r"(?:(?P<way>read|write|sync)\.)?latency\.p(?P<rank>\d{1,2}(?:\.\d{1,4})?)")
+# Of a workload with more phases only the first.
+MOST_PHASES = 6
 
 Point = tuple[float, float]
 
@@ -78,6 +84,8 @@ def latencies(analysis: Analysis) -> list[Chart | str]:
             found.append(_density(analysis, workload, dense))
         if known:
             found.append(_curve(analysis, workload, known))
+        elif quantiles := _quantiles(analysis, workload):
+            found.append(_quantile_curves(analysis, workload, quantiles))
         elif any(row.workload == workload and metric_of(row.metric).transactions for row in analysis.rows):
             found.append(f"latency of single transactions in {workload}: the workload kept no log of them")
     return found
@@ -174,14 +182,14 @@ class _OverTime:
         y = numbers(alt.Y, "l", "latency, ms", self.domain, log=True, clamp=True)
         base = rows_of("ranks")
         layers = [
-            self.marks.encode(x=since_start(self.end), y=y, color=alt.ColorValue(colour)),
+            self.marks.encode(x=since_start(self.end), y=y, color=constant(alt.ColorValue, colour)),
             base.mark_rule(strokeWidth=1.25).encode(y=alt.Y("ms:Q")),
         ]
         # The median's label below its line and the percentile's above: they never meet. The halo keeps it legible.
         for rank, side, shift in (("p50", "top", 4), ("p99", "bottom", -4)):
             mark = {"align": "right", "baseline": side, "dy": shift, "fontSize": 11, "fontWeight": 600}
             only = base.transform_filter(alt.datum.rank == rank)
-            layers += text(only, mark, y=alt.Y("ms:Q"), x=alt.XValue("width"), text=alt.Text("text:N"))
+            layers += text(only, mark, y=alt.Y("ms:Q"), x=constant(alt.XValue, "width"), text=alt.Text("text:N"))
         ranks = [
             {"rank": name, "ms": ms, "text": f"{name}  {number(ms)} ms"}
             for name, ms in (("p50", p50), ("p99", p99))
@@ -232,6 +240,83 @@ def _density(analysis: Analysis, workload: str, known: Mapping[str, Latencies]) 
     return Chart(f"latency-density-{slug(workload)}", title, caption, tuple(panels))
 
 
+def _quantiles(analysis: Analysis, workload: str) -> dict[str, list[dict[str, Any]]]:
+    """The percentiles that a workload itself reports, by phase and direction: a row for each stack and percentile.
+    A phase with fewer than two of them has none."""
+    found: dict[str, list[dict[str, Any]]] = {}
+    for row in analysis.rows:
+        match = _PERCENTILE.fullmatch(row.metric)
+        if row.workload != workload or not row.own or match is None or not row.value:
+            continue
+        share = float(match["rank"]) / 100
+        place = {"x": round(-math.log10(1 - share), 4), "share": f"{100 * share:.6g} %"}
+        found.setdefault(f"{row.phase} {match['way']}".strip(), []).append(
+            {**place, "l": float(f"{1e3 * row.value:.4g}"), "stack": row.stack}
+        )
+    return {phase: rows for phase, rows in found.items() if len({row["x"] for row in rows}) > 1}
+
+
+def _quantile_curves(analysis: Analysis, workload: str, phases: Mapping[str, list[dict[str, Any]]]) -> Chart:
+    every = [row for rows in list(phases.values())[:MOST_PHASES] for row in rows]
+    frame = _Frame([row["x"] for row in every], [row["l"] for row in every])
+    panels = tuple(
+        panel
+        for phase, rows in list(phases.items())[:MOST_PHASES]
+        for panel in frame.panels(analysis, phase, rows, "linear", points=True)
+    )
+    phase = max(phases, key=lambda name: _apart(phases[name]))
+    rows = phases[phase]
+    last = max(row["x"] for row in rows)
+    slow = _said({row["stack"]: row["l"] / 1e3 for row in rows if row["x"] == last})
+    share = next(row["share"] for row in rows if row["x"] == last)
+    title = f"{workload}: in {phase}, {share} take at most {slow}"
+    caption = "The percentiles that the workload itself reports; all panels share both axes."
+    if (left := len(phases) - MOST_PHASES) > 0:
+        caption += f" {left} more phases are in the table of results."
+    return Chart(f"latency-curve-{slug(workload)}", title, caption, panels)
+
+
+def _apart(rows: Sequence[Mapping[str, Any]]) -> float:
+    """How many times the latency of one stack is that of another, at the highest percentile."""
+    last = max(row["x"] for row in rows)
+    took = [row["l"] for row in rows if row["x"] == last]
+    return float(max(took) / min(took))
+
+
+class _Frame:
+    """The axes of percentile curves: x is how many tenfold steps a share is from all (``-log10(1 - share)``), y
+    the latency (ms)."""
+
+    def __init__(self, places: Sequence[float], took: Sequence[float]) -> None:
+        last = max(places)
+        ticks = {at: name for share, name in _TICKS.items() if (at := round(-math.log10(1 - share), 4)) <= last}
+        words = "".join(f"datum.value == {tick} ? '{name}' : " for tick, name in ticks.items()) + "''"
+        axis = {"values": list(ticks), "labelExpr": words, "grid": True, "labelOverlap": "greedy"}
+        self._x = numbers(alt.X, "x", "share that took no longer", [0, last], axis=axis)
+        self._y = numbers(alt.Y, "l", "latency, ms (log)", [0.9 * min(took), 1.15 * max(took)], log=True)
+        self._table = {"stack": "stack", "share": "share of all", "l": "took at most, ms"}
+
+    def panels(
+        self, analysis: Analysis, title: str, rows: Sequence[dict[str, Any]], way: str, *, points: bool = False
+    ) -> Iterator[Panel]:
+        """A line for each stack, in as many panels as they need. ``way``: how points are joined."""
+        marks = rows_of("curve").mark_line(strokeWidth=2, interpolate=way, clip=True, point=points)
+        told = [alt.Tooltip("stack:N"), alt.Tooltip("share:N", title="share"),
+                alt.Tooltip("l:Q", title="ms", format=",.3~r")]  # fmt: skip
+        palette = palette_of(analysis)
+        stacks = list(dict.fromkeys(row["stack"] for row in rows))
+        for at in range(0, len(stacks), MOST_LINES):
+            mine = stacks[at : at + MOST_LINES]
+            names = legend(mine, symbolType="stroke", symbolSize=200)
+            chart = marks.encode(
+                x=self._x, y=self._y, tooltip=told,
+                color=named(alt.Color, "stack", {stack: palette[stack] for stack in mine}, names),
+                strokeDash=named(alt.StrokeDash, "stack", dict(zip(mine, 2 * DASHES, strict=False)), names),
+            )  # fmt: skip
+            data = {"curve": [row for row in rows if row["stack"] in mine]}
+            yield titled(title, "percentiles of latency", [chart], data, 260, ("curve", self._table))
+
+
 def _curve(analysis: Analysis, workload: str, known: Mapping[str, Latencies]) -> Chart:
     rows: list[dict[str, Any]] = [
         {"x": round(-math.log10(1 - share), 4), "share": f"{100 * share:.6g} %", "l": float(f"{1e3 * value:.4g}"),
@@ -240,30 +325,8 @@ def _curve(analysis: Analysis, workload: str, known: Mapping[str, Latencies]) ->
         for share, value in each.curve
         if share < 1 and value > 0
     ]  # fmt: skip
-    last = max(row["x"] for row in rows)
-    ticks = {at: name for share, name in _TICKS.items() if (at := round(-math.log10(1 - share), 4)) <= last}
-    words = "".join(f"datum.value == {tick} ? '{name}' : " for tick, name in ticks.items()) + "''"
-    axis = {"values": list(ticks), "labelExpr": words, "grid": True, "labelOverlap": "greedy"}
-    x = numbers(alt.X, "x", "share of transactions that took no longer", [0, last], axis=axis)
-    took = [row["l"] for row in rows]
-    y = numbers(alt.Y, "l", "latency, ms (log)", [0.9 * min(took), 1.15 * max(took)], log=True)
-    told = [alt.Tooltip("stack:N"), alt.Tooltip("share:N", title="share"),
-            alt.Tooltip("l:Q", title="ms", format=",.3~r")]  # fmt: skip
-    marks = rows_of("curve").mark_line(strokeWidth=2, interpolate="step-after", clip=True)
-    table = {"stack": "stack", "share": "share of transactions", "l": "took at most, ms"}
-    palette = palette_of(analysis)
-    stacks = list(dict.fromkeys(row["stack"] for row in rows))
-    drawn = []
-    for at in range(0, len(stacks), MOST_LINES):
-        mine = stacks[at : at + MOST_LINES]
-        names = legend(mine, symbolType="stroke", symbolSize=200)
-        chart = marks.encode(
-            x=x, y=y, tooltip=told,
-            color=named(alt.Color, "stack", {stack: palette[stack] for stack in mine}, names),
-            strokeDash=named(alt.StrokeDash, "stack", dict(zip(mine, 2 * DASHES, strict=False)), names),
-        )  # fmt: skip
-        data = {"curve": [row for row in rows if row["stack"] in mine]}
-        drawn.append(panel(f"{workload}: percentiles of latency", chart, data, 260, ("curve", table)))
+    frame = _Frame([row["x"] for row in rows], [row["l"] for row in rows])
+    drawn = frame.panels(analysis, "", rows, "step-after")
     caption = (
         "Percentiles of all transactions, as HdrHistogram plots them: each tenfold step to the right leaves a "
         "tenth of them, so that the slowest ones can be read too."

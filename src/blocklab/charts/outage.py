@@ -14,6 +14,7 @@ from blocklab.charts.base import (
     BASELINE,
     PALETTE,
     Chart,
+    constant,
     legend,
     log_ticks,
     named,
@@ -57,7 +58,7 @@ def outage(drill: Drill, name: str, label: str) -> Chart | str:
         parts.append(_latency(x, waits))
     parts.append(_gantt(x, things, height))
     fault = rows_of("fault").mark_rule(strokeWidth=1.5, strokeDash=[4, 3])
-    parts.append(fault.encode(x=x, y=alt.YValue(0), y2=alt.Y2Value(height)))
+    parts.append(fault.encode(x=x, y=constant(alt.YValue, 0), y2=constant(alt.Y2Value, height)))
     chart = alt.layer(*parts).resolve_scale(y="independent", color="independent")
     filled = {key: rows for key, rows in datasets.items() if rows}
     table = {"t": "from, s", "to": "to, s", "kind": "answer", "n": "transactions"}
@@ -162,7 +163,9 @@ def _counts(x: Any, rows: Sequence[Bin], datasets: dict[str, Any]) -> Any:
     ]  # fmt: skip
     if datasets["outage"]:
         shade = rows_of("outage").mark_rect(opacity=0.12)
-        layers.insert(0, shade.encode(x=x, x2=alt.X2("to:Q"), y=alt.YValue(0), y2=alt.Y2Value(COUNTS)))
+        layers.insert(
+            0, shade.encode(x=x, x2=alt.X2("to:Q"), y=constant(alt.YValue, 0), y2=constant(alt.Y2Value, COUNTS))
+        )
     return alt.layer(*layers)
 
 
@@ -185,8 +188,8 @@ def _latency(x: Any, rows: Sequence[Bin]) -> Any:
     )  # fmt: skip
     return alt.layer(
         base.mark_line(strokeWidth=1.75, color=PALETTE[0]).encode(x=x, y=p50, detail=alt.Detail("line:N")),
-        dot.encode(y=most, color=alt.ColorValue(PALETTE[3])),
-        dot.encode(y=p50, color=alt.ColorValue(PALETTE[0])),
+        dot.encode(y=most, color=constant(alt.ColorValue, PALETTE[3])),
+        dot.encode(y=p50, color=constant(alt.ColorValue, PALETTE[0])),
     )
 
 

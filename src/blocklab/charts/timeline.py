@@ -29,7 +29,8 @@ from blocklab.charts.base import (
 )
 from blocklab.model.metrics import metric as metric_of
 from blocklab.stats.analysis import Analysis
-from blocklab.stats.format import listed, quantity
+from blocklab.stats.floor import BUSY
+from blocklab.stats.format import listed, quantity, scale
 from blocklab.stats.values import PROBE_INTERVAL, Measured, Points, Row
 
 # Of more stacks than this a title tells the least and the most.
@@ -51,6 +52,8 @@ class Measure:
     axis: str
     log: bool = False
     most: float | None = None
+    own: bool = False
+    """Whether the workload itself reports it."""
 
 
 def measures(way: str) -> tuple[Measure, ...]:
@@ -71,36 +74,74 @@ Lines = dict[str, Points]
 
 
 def timelines(analysis: Analysis) -> list[Chart | str]:
-    """The rows of panels for each workload that does block I/O itself, else for every workload that was
-    watched."""
+    """The rows of panels of each workload: a database's throughput; the devices, the CPUs and the network of a
+    workload that does block I/O itself, or of each that was watched where none does; else the CPUs where they may
+    be the limit."""
     every = watched(analysis)
-    block = [
-        workload
-        for workload in every
-        if any(
-            row.workload == workload and row.own and metric_of(row.metric).family == "iops"
-            for row in analysis.rows
-        )
-    ]
+    block = [workload for workload in every if _does_block_io(analysis, workload)]
+    drilled = {each.workload for each in analysis.drills}
     found: list[Chart | str] = []
-    for workload in block or every:
-        cells = every[workload]
+    for workload, cells in every.items():
         if not cells:
             found.append(f"time lines of {workload}: no stack has a good run of it")
+        rate = _rate(analysis, workload) if workload not in drilled else None
+        # Without progress of its own there is nothing to draw, and its transactions are drawn one by one.
+        if rate is not None and any(_own_lines(measured, rate.metric) for measured in cells.values()):
+            found.append(_row(analysis, workload, cells, rate))
+    for workload, cells in every.items():
+        if not cells:
             continue
-        # A study without links has no network to speak of.
-        sent = any(_network_lines(measured) for measured in cells.values())
-        for measure in (*measures(_way(cells)), CPU, *([NETWORK] if sent else [])):
-            found.append(_row(analysis, workload, cells, measure))
+        if workload in (block or every):
+            # A study without links has no network to speak of.
+            sent = any(_network_lines(measured) for measured in cells.values())
+            for measure in (*measures(_way(cells)), CPU, *([NETWORK] if sent else [])):
+                found.append(_row(analysis, workload, cells, measure))
+        elif _saturated(analysis, workload):
+            found.append(_row(analysis, workload, cells, CPU))
     return found
 
 
+def _does_block_io(analysis: Analysis, workload: str) -> bool:
+    return any(
+        row.workload == workload and row.own and metric_of(row.metric).family == "iops" for row in analysis.rows
+    )
+
+
+def _saturated(analysis: Analysis, workload: str) -> bool:
+    return any(
+        row.workload == workload and row.metric == CPU.metric and row.value >= BUSY for row in analysis.rows
+    )
+
+
+def _rate(analysis: Analysis, workload: str) -> Measure | None:
+    """A database workload's own throughput."""
+    for row in analysis.rows:
+        if row.workload == workload and row.own and metric_of(row.metric).transactions:
+            factor, label = scale(row.unit, row.metric)
+            return Measure("throughput", row.metric, factor, label, own=True)
+    return None
+
+
 def _picked(measure: Measure, measured: Measured) -> Lines:
+    if measure.own:
+        return _own_lines(measured, measure.metric)
     if measure is CPU:
         return _cpu_lines(measured)
     if measure is NETWORK:
         return _network_lines(measured)
     return _await_lines(measured, measure.metric) if measure.log else _top_line(measured, measure.metric)
+
+
+def _own_lines(measured: Measured, metric: str) -> Lines:
+    """What the workload reports while it runs: each phase is a part of one line."""
+    probed = measured.probed
+    found = [
+        point
+        for (host, layer, name, _), points in measured.series.items()
+        if name == metric and (host, layer, name) not in probed
+        for point in points
+    ]
+    return {metric_of(metric).words: sorted(found)} if found else {}
 
 
 def _middles(points: Points, metric: str) -> Points:
@@ -167,6 +208,8 @@ def _row(analysis: Analysis, workload: str, cells: Mapping[str, Measured], measu
         for stack, measured in cells.items()
         if (lines := _during(measured, _picked(measure, measured)))
     }
+    if not measure.own:
+        picked = {stack: _whole(cells[stack], lines) for stack, lines in picked.items()}
     step = math.ceil(max((_end(cells[stack]) for stack in picked), default=0.0) / MOST_SECONDS)
     if step > 1:
         picked = {
@@ -215,6 +258,24 @@ def _during(measured: Measured, lines: Lines) -> Lines:
     end = max(phase.end for phase in measured.run.phases)
     cut = {name: [p for p in points if start <= p[0] <= end] for name, points in lines.items()}
     return {name: points for name, points in cut.items() if points}
+
+
+def _whole(measured: Measured, lines: Lines) -> Lines:
+    """Without the seconds that are not inside one phase: their mean is of two jobs, or of a job and a pause. A
+    phase that has no whole second keeps what it has."""
+    found: Lines = {}
+    for name, points in lines.items():
+        half = PROBE_INTERVAL / 2 - 1e-6
+        within = [phase_at(measured, time) for time, _ in points]
+        inside = [phase_at(measured, time - half) == phase_at(measured, time + half) for time, _ in points]
+        has = {at for at, whole in zip(within, inside, strict=True) if whole}
+        kept = [
+            point
+            for point, at, whole in zip(points, within, inside, strict=True)
+            if not is_pause(at) and (whole or at not in has)
+        ]
+        found[name] = kept or list(points)
+    return found
 
 
 def _end(measured: Measured) -> float:
@@ -277,6 +338,8 @@ def _rows(measured: Measured, lines: Lines, measure: Measure) -> list[dict[str, 
 
 def _title(analysis: Analysis, workload: str, measure: Measure) -> str:
     rows = [row for row in analysis.rows if row.workload == workload and row.metric == measure.metric]
+    if measure.own:
+        return _rate_title(workload, [row for row in rows if row.own])
     if measure is CPU:
         return _cpu_title(workload, rows)
     if measure is NETWORK:
@@ -289,15 +352,23 @@ def _title(analysis: Analysis, workload: str, measure: Measure) -> str:
         return f"{workload}: {measure.axis} at the stacks' devices"
     # The fastest write shows most of what a mirror adds; throughput is told where it is highest.
     phase = min(base, key=lambda name: base[name]) if measure.log else max(base, key=lambda name: base[name])
-    mine = [row for row in tops if row.phase == phase]
-    told = [f"{quantity(row.value, row.unit, row.metric)} on {row.stack}" for row in mine]
-    said = listed(told)
-    if len(mine) > MOST_NAMED:
-        ends = [mine.index(end(mine, key=lambda row: row.value)) for end in (min, max)]
-        said = f"from {told[ends[0]]} to {told[ends[1]]}"
+    said = _on_stacks([row for row in tops if row.phase == phase])
     way = metric_of(measure.metric).of
     verb = f"a {way} waits" if measure.name == "await" else f"{way}s reach"
     return f"In {phase or workload}, {verb} {said}"
+
+
+def _on_stacks(rows: Sequence[Row]) -> str:
+    """The value of each stack; of many the least and the most."""
+    told = [f"{quantity(row.value, row.unit, row.metric)} on {row.stack}" for row in rows]
+    if len(rows) <= MOST_NAMED:
+        return listed(told)
+    ends = [rows.index(end(rows, key=lambda row: row.value)) for end in (min, max)]
+    return f"from {told[ends[0]]} to {told[ends[1]]}"
+
+
+def _rate_title(workload: str, rows: Sequence[Row]) -> str:
+    return f"{workload} over time: {_on_stacks(rows)}" if rows else f"{workload} over time"
 
 
 def _network_title(workload: str, rows: Sequence[Row]) -> str:
@@ -320,6 +391,8 @@ def _cpu_title(workload: str, rows: Sequence[Row]) -> str:
 
 
 def _source(measure: Measure) -> str:
+    if measure.own:
+        return "As the workload itself reports it while it runs."
     if measure is CPU:
         return "From /proc/stat each second: the CPU time of each node that was neither idle nor waiting for I/O."
     if measure is NETWORK:

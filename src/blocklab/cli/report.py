@@ -9,7 +9,7 @@ import typer
 
 import blocklab.report as pages
 from blocklab.cli.pages import page_file
-from blocklab.cli.studies import AsJson, Runs
+from blocklab.cli.studies import AsJson, Every, Runs
 from blocklab.errors import StoreError, StudyError
 from blocklab.model import outside
 from blocklab.model.terminal import Console, echo, echo_json
@@ -41,13 +41,15 @@ def report(
     y: Annotated[str, typer.Option("--y", help="Show this metric, e.g. latency.p99, bandwidth, cpu.busy.")] = "",
     color: Annotated[str, typer.Option("--color", help="Give each level of this factor a colour.")] = "",
     facet: Annotated[str, typer.Option("--facet", help="Give each level of this factor a panel.")] = "",
+    every: Every = False,
     as_json: AsJson = False,
 ) -> None:
     """Write the report of a study's runs again: report.html, report.csv and report.json in its folder.
 
     --x, --color and --facet take a factor's name, or stack, or workload, or what the jobs of a fio workload differ
     in: iodepth, bs, reads, access, numjobs, or another option of its matrix. --y takes a metric's name or its last
-    parts; without it, the metric that the study names, or else throughput.
+    parts; without it, the metric that the study names, or else throughput. With any of them, or with --all, all
+    tables are printed.
     """
     output = page_file(output, "report.html")
     there = found_study(what, runs)
@@ -69,7 +71,8 @@ def report(
     if as_json:
         echo_json(outside.text(there.path / "report.json", outside.MOST_DATA))
         return
-    Console().print(pages.terminal_table(there, pages.laid_out(analysis, view)))
+    asked = every or any((x, y, color, facet))
+    Console().print(pages.terminal_table(there, pages.laid_out(analysis, view), every=asked))
     echo(f"report: {page}")
 
 

@@ -99,6 +99,7 @@ SiteName = Annotated[str, typer.Option("--site", help=f"Take hosts from this sit
 HostsFile = Annotated[
     Path | None, typer.Option("--hosts", help="Use the hosts of this file, over SSH, instead of nodes here.")
 ]
+Every = Annotated[bool, typer.Option("--all", help="Print all tables, and the expectations one by one.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 Plain = Annotated[bool, typer.Option("--plain", help="Print one line per event, even on a terminal.")]
 Events = Annotated[

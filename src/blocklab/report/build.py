@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import dataclasses
 import json
 import shlex
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from blocklab import __version__
 from blocklab.charts.all import draw
-from blocklab.charts.base import ON_DARK, PAPER, PAPER_ON_DARK, colours, config
+from blocklab.charts.base import ON_DARK, PAPER, PAPER_ON_DARK, Chart, colours, config
 from blocklab.charts.layout import layouts
 from blocklab.errors import StoreError
 from blocklab.lang.catalogue import language, term
@@ -34,22 +35,27 @@ from blocklab.report.export import as_csv
 from blocklab.report.files import as_json
 from blocklab.report.hint import hint
 from blocklab.report.imported import file_rows, span
+from blocklab.report.index import write_index
 from blocklab.report.layers import COLUMNS, layer_groups
 from blocklab.report.limits import floor_tables, limited_rows, own_text, vague_text
 from blocklab.report.machines import RATIOS, machine_rows, ratio_rows
 from blocklab.report.predictions import prediction_tables
 from blocklab.report.sheets import sheets
+from blocklab.report.source import source_of
 from blocklab.report.stops import order_text, stops, stops_line
 from blocklab.stats import longform
 from blocklab.stats.analysis import Analysis
 from blocklab.stats.findings import findings
 from blocklab.stats.floor import BUSY, LIMITED, NEAR
 from blocklab.stats.format import percent, seconds
+from blocklab.stats.overview import overview
 from blocklab.stats.sentences import Answer, answer
 from blocklab.stats.source import Piece
+from blocklab.stats.worth import expected_line, next_step, worth
 from blocklab.store.folder import StudyFolder
 from blocklab.study.types import View
 
+LINES = ("throughput-", "bandwidth-", "await-", "iops-", "cpu-", "network-")
 _WORDS = {"ok": ("✓", "ok"), "failed": ("✗", "failed"), "unknown": ("?", "unknown")}
 
 
@@ -59,8 +65,9 @@ def render(
     view: View | None = None,
     analysis: Analysis | None = None,
 ) -> Path:
-    """Write report.html, report.csv and report.json into the study's folder, and drills.csv where it has drills;
-    the path of the page. With ``output`` only the page is written, there, and its CSV is in it.
+    """Write report.html, report.csv and report.json into the study's folder, drills.csv where it has drills, and
+    the index beside it; the path of the page. With ``output`` only the page is written, there, and its CSV is in
+    it.
 
     ``view`` lays out the charts instead of what the study says, whose fields it leaves empty hold. ``analysis``:
     that of the folder, where it is at hand already.
@@ -69,10 +76,10 @@ def render(
     """
     analysis = laid_out(analysis or analysed(folder), view)
     found = findings(analysis)
-    said = answer(found)
+    said, source = answer(found), source_of(folder)
     if output is not None:
         text = as_csv(longform.report(analysis)).encode()
-        written({output: html(analysis, said, csv=text).encode()})
+        written({output: html(analysis, said, source, csv=text).encode()})
         return output
     page = folder.path / "report.html"
     pieces = [Piece(analysis.study.name, run, run.cell.levels, ()) for run in analysis.every]
@@ -82,9 +89,12 @@ def render(
             folder.path / "report.csv": as_csv(longform.report(analysis)).encode(),
             folder.path / "report.json": as_json(analysis, found),
             **({folder.path / "drills.csv": as_csv(drills).encode()} if analysis.drills else {}),
-            page: html(analysis, said).encode(),
+            page: html(analysis, said, source).encode(),
         }
     )
+    made = environment()
+    with _writing(folder.path.parent):
+        write_index(made, folder, analysis, _asset(made, "style.css"))
     return page
 
 
@@ -105,12 +115,16 @@ def both_views(own: View, view: View) -> View:
 def written(texts: Mapping[Path, bytes]) -> None:
     """Write files so that a reader never meets half a page. Raises ``StoreError``."""
     for path, text in texts.items():
-        try:
+        with _writing(path):
             write_whole(path, text)
-        except OSError as error:
-            raise StoreError(
-                f"{path} cannot be written: {error.strerror or error}", hint=hint(path, error)
-            ) from error
+
+
+@contextlib.contextmanager
+def _writing(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise StoreError(f"{path} cannot be written: {error.strerror or error}", hint=hint(path, error)) from error
 
 
 def environment() -> Environment:
@@ -137,10 +151,14 @@ def _seen(value: Any) -> Any:
     return shown(value) if isinstance(value, str) and not hasattr(value, "__html__") else value
 
 
-def html(analysis: Analysis, said: Answer, csv: bytes | None = None) -> str:
-    """The page. With ``csv`` the values are in the page itself; without it the page stands beside its twins."""
+def html(analysis: Analysis, said: Answer, source: str, csv: bytes | None = None) -> str:
+    """The page. ``source``: the study's file, or the name of a shipped one. With ``csv`` the values are in the
+    page itself; without it the page stands beside its twins."""
     made = environment()
     drawn = draw(analysis)
+    first = _first(drawn.shown)
+    rest = [chart for chart in drawn.shown if chart is not first]
+    decided = [each for each in analysis.verdicts if each.status != "unknown"]
     good = sum(run.outcome.status == "ok" for run in analysis.every)
     limited, unlisted = limited_rows(analysis)
     explained, unexplained = ([], []) if analysis.imported else tables.explained_runs(analysis)
@@ -151,21 +169,28 @@ def html(analysis: Analysis, said: Answer, csv: bytes | None = None) -> str:
         values_at="report.csv" if csv is None else f"data:text/csv;base64,{base64.b64encode(csv).decode()}",
         alone=csv is not None,
         found=said,
+        overview=overview(analysis),
+        worth=worth(analysis),
+        next=next_step(analysis, source),
+        first=first,
+        decided=decided,
+        undecided=[each for each in analysis.verdicts if each.status == "unknown"],
+        expected_line=expected_line(analysis.verdicts),
         when=tables.measured_when(analysis),
         good=good,
         took=seconds(sum(run.outcome.seconds for run in analysis.every)),
         words=_WORDS,
-        curves=[chart for chart in drawn.shown if chart.name.startswith(("sweep-", "share-", "heat-", "knee-"))],
-        forests=[chart for chart in drawn.shown if chart.name == "by-machine"],
+        curves=[chart for chart in rest if chart.name.startswith(("sweep-", "share-", "heat-", "knee-"))],
+        forests=[chart for chart in rest if chart.name == "by-machine"],
         machines=machine_rows(analysis),
         ratios=ratio_rows(analysis),
         ratio_columns=RATIOS,
         predictions=prediction_tables(analysis.fits),
-        bars=[chart for chart in drawn.shown if chart.name == "bars"],
-        clouds=[chart for chart in drawn.shown if chart.name.startswith("latency-")],
-        lines=[c for c in drawn.shown if c.name.startswith(("bandwidth-", "await-", "iops-", "cpu-", "network-"))],
+        bars=[chart for chart in rest if chart.name == "bars"],
+        clouds=[chart for chart in rest if chart.name.startswith("latency-")],
+        lines=[c for c in rest if c.name.startswith(LINES)],
         left_out=drawn.left_out,
-        drills=drill_section(analysis, drawn.shown),
+        drills=drill_section(analysis, rest),
         drill_columns=DRILL_COLUMNS,
         drill_words=DRILL_WORDS,
         most_ids=MOST_IDS,
@@ -197,6 +222,15 @@ def html(analysis: Analysis, said: Answer, csv: bytes | None = None) -> str:
         on_dark=ON_DARK,
         **dress(made),
     )
+
+
+def _first(shown: Sequence[Chart]) -> Chart | None:
+    """The chart that shows the answer: what safety costs, what a factor does, or else the shares."""
+    for names in (("cost",), ("share-", "sweep-", "heat-"), ("bars",)):
+        found = next((chart for chart in shown if chart.name.startswith(names)), None)
+        if found is not None:
+            return found
+    return None
 
 
 def dress(made: Environment) -> dict[str, Any]:

@@ -15,8 +15,10 @@ from blocklab.stats.carried import needs
 from blocklab.stats.drills import Summary, summaries
 from blocklab.stats.findings import Findings
 from blocklab.stats.grid import levels_of
+from blocklab.stats.overview import overview
 from blocklab.stats.reading import Gap, Stop
 from blocklab.stats.sentences import answer
+from blocklab.stats.worth import worth
 
 FORMAT = 2
 
@@ -76,7 +78,9 @@ def as_json(analysis: Analysis, found: Findings) -> bytes:
         "stacks": list(study.stacks),
         "workloads": list(study.workloads),
         "factors": levels_of(study),
+        "overview": overview(analysis),
         "answer": answer(found),
+        "worth": worth(analysis),
         "findings": [each for group in (found.lead, *found.points, found.caveats) for each in group],
         "verdicts": [
             {

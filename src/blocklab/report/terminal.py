@@ -1,10 +1,11 @@
-"""The answer and the main values for a terminal of 100 columns."""
+"""The answer, and all tables behind it, for a terminal of 80 to 100 columns."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
+from rich.cells import cell_len
 from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.table import Table
@@ -19,6 +20,7 @@ from blocklab.report.grid import grid
 from blocklab.report.layers import NONE, LayerGroup, LayerRow, layer_groups
 from blocklab.report.machines import machine_parts
 from blocklab.report.predictions import prediction_parts
+from blocklab.report.source import source_of
 from blocklab.report.stops import stops_line
 from blocklab.report.sweep_table import LIMITED_MARK, MARKS, sweep_tables, table_sweeps
 from blocklab.stats.analysis import Analysis
@@ -27,9 +29,11 @@ from blocklab.stats.expect import Verdict
 from blocklab.stats.findings import findings
 from blocklab.stats.floor import LIMITED
 from blocklab.stats.format import percent, plus_minus
+from blocklab.stats.overview import Amount, Overview, State, overview
 from blocklab.stats.ratio import verdict as verdict_of
 from blocklab.stats.reading import Gap
 from blocklab.stats.sentences import answer
+from blocklab.stats.worth import expected_line, next_step, worth
 from blocklab.store.folder import StudyFolder
 
 # Of more comparisons than this only those that lose most.
@@ -37,49 +41,127 @@ MOST_ROWS, FEWER_ROWS = 40, 20
 _LIMITED_KEY = f"{LIMITED_MARK}: {LIMITED} (near its floor, or its CPU was busy): the layout may do better."
 # More cells and phases than this are for the page.
 MOST_LAYERS = 20
+# Of more expectations that fail only so many are named.
+MOST_FAILED = 3
+# Columns of characters of the narrowest terminal that the answer is made for, and those between two values.
+WIDTH, _BETWEEN = 80, 3
+# Of two lines each, so that all fits into 24.
+MOST_LAYOUTS = 6
+_STATES: Mapping[State, str] = {"": "", "ok": "green", "lost": "red", "unknown": "yellow"}
 _MARKS = {"ok": ("✓ ok", "green"), "failed": ("✗ failed", "red"), "unknown": ("? unknown", "yellow")}
 
 
-def terminal_table(folder: StudyFolder, analysis: Analysis | None = None) -> RenderableType:
-    """The lead, the headline values as the charts are laid out, the expectations and the caveats. Raises
-    ``StoreError``.
+def terminal_table(
+    folder: StudyFolder, analysis: Analysis | None = None, *, every: bool = False
+) -> RenderableType:
+    """The answer on one screen: the table of layouts, what it is worth, and what to do next. ``every``: before it
+    the findings, each sweep, the layers, the drills and the expectations. Raises ``StoreError``.
 
     ``analysis``: that of the folder, where it is at hand already.
     """
     analysis = analysis or analysed(folder)
+    return Group(*(_details(analysis) if every else ()), *_answer(folder, analysis, every=every))
+
+
+def _answer(folder: StudyFolder, analysis: Analysis, *, every: bool) -> Iterator[RenderableType]:
+    """What is printed last, so that it is what the screen shows."""
+    yield Text(analysis.study.question, style="bold")
+    found = narrowed(overview(analysis), WIDTH)
+    if found.layouts:
+        yield _overview(found)
+    else:
+        yield Text(answer(findings(analysis)).lead)
+    yield from (Text(each.sentence, style="dim") for each in found.alike)
+    if found.left_out and not every:
+        yield Text(f"{found.left_out} --all prints them.", style="dim")
+    if analysis.verdicts:
+        yield from _expected(analysis.verdicts)
+    yield from _gaps(analysis.gaps)
+    yield from map(Text, worth(analysis))
+    if analysis.clock:
+        yield Text(analysis.clock, style="dim")
+    if (step := next_step(analysis, source_of(folder))) is not None:
+        yield Text(f"{step.why}: ").append(step.command, style="bold")
+
+
+def narrowed(found: Overview, width: int) -> Overview:
+    """Without as many columns as make it too wide for so many characters, and without layouts that make it too
+    long."""
+    left = found.shorter(MOST_LAYOUTS)
+    while len(left.columns) > 1 and _width(left) > width:
+        left = left.narrower()
+    return left
+
+
+def _width(found: Overview) -> int:
+    names = max((max(cell_len(each.label), cell_len(each.about)) for each in found.layouts), default=0)
+    values = 0
+    for place, column in enumerate(found.columns):
+        amounts = [each.amounts[place] for each in found.layouts]
+        words = [column.title, column.says, *(word for each in amounts if each for word in (each.text, each.cost))]
+        values += _BETWEEN + max(map(cell_len, words))
+    return names + values
+
+
+def _overview(found: Overview) -> Table:
+    """A line for each layout's values, and one below it for what they cost."""
+    titles = ["layout", *(f"{column.title}\n{column.says}".strip() for column in found.columns)]
+    rows = []
+    for layout in found.layouts:
+        name = Text(layout.label)
+        name.append(f"\n{layout.about}" if layout.about else "", style="dim")
+        rows.append([name, *map(_amount, layout.amounts)])
+    return grid(titles, rows, ours=False)
+
+
+def _amount(amount: Amount | None) -> Text:
+    if amount is None:
+        return Text("–")
+    text = Text(amount.text, style=_STATES[amount.state])
+    return text.append(f"\n{amount.cost}", style="bold" if amount.share else "dim") if amount.cost else text
+
+
+def _expected(verdicts: Sequence[Verdict]) -> Iterator[RenderableType]:
+    """How many expectations hold; each that fails."""
+    failed = [each for each in verdicts if each.status == "failed"]
+    for each in failed[:MOST_FAILED]:
+        yield Text(f"✗ {each.claim.says or each.sentence}", style="red")
+    yield Text(expected_line(verdicts))
+
+
+def _details(analysis: Analysis) -> Iterator[RenderableType]:
+    """All tables, and every sentence."""
     found = answer(findings(analysis))
-    clock = [Text(analysis.clock, style="yellow")] if analysis.clock else []
-    parts: list[RenderableType] = [*clock, Text(analysis.study.question, style="bold"), Text(found.lead), Text()]
+    yield from (Text(found.lead), *map(Text, found.points), Text())
     if (carried := carried_table(analysis)) is not None:
-        parts.append(carried)
+        yield carried
     swept = table_sweeps(analysis)
     for sweep in swept:
-        parts += sweep_tables(analysis, sweep)
+        yield from sweep_tables(analysis, sweep)
     compared = _compared_otherwise(analysis, swept)
     if len(compared) > MOST_ROWS:
         word = term("smallest" if verb(compared) == "keeps" else "largest")
-        parts.append(Text(f"The {FEWER_ROWS} of {len(compared)} values with the {word} shares; the page has all:"))
+        yield Text(f"The {FEWER_ROWS} of {len(compared)} values with the {word} shares; the page has all:")
         compared = _worst(compared)
     if compared:
-        parts.append(_values(analysis, compared))
+        yield _values(analysis, compared)
     # Of the baseline's own there is no mark.
     shares = [dot.share for sweep in swept for dot in sweep.dots if dot.share and dot.share.value != 1]
     shares += [share for item in compared for share in item.shares.values()]
     if key := _key({verdict_of(share) for share in shares}):
-        parts.append(Text(key, style="dim"))
+        yield Text(key, style="dim")
     if analysis.limits:
-        parts.append(Text(_LIMITED_KEY, style="dim"))
-    parts += prediction_parts(analysis.fits)
-    parts += machine_parts(analysis)
-    parts += _layers(layer_groups(analysis, most=1))
-    parts += drill_parts(analysis)
+        yield Text(_LIMITED_KEY, style="dim")
+    yield from prediction_parts(analysis.fits)
+    yield from machine_parts(analysis)
+    yield from _layers(layer_groups(analysis, most=1))
+    yield from drill_parts(analysis)
     if analysis.verdicts:
-        parts.append(_verdicts(analysis.verdicts))
-    parts += _gaps(analysis.gaps)
+        yield _verdicts(analysis.verdicts)
     if said := stops_line(analysis):
-        parts.append(Text(said, style="dim"))
-    parts += [Text(caveat, style="dim") for caveat in found.caveats]
-    return Group(*parts)
+        yield Text(said, style="dim")
+    yield from (Text(caveat, style="dim") for caveat in found.caveats)
+    yield Text()
 
 
 def _key(said: Collection[str]) -> str:
