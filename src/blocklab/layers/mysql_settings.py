@@ -199,7 +199,7 @@ def dialect(title: str) -> Dialect:
         f"{title} does not accept it as a startup option; leave it out",
         true="ON",
         false="OFF",
-        usual=frozenset({"default"}),
+        usual=frozenset({"", "default"}),
     )
 
 
