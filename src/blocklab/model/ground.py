@@ -260,7 +260,8 @@ class Ground(msgspec.Struct, frozen=True):
 
     On hosts with a life of their own: ``prefix`` stands before the names of what stacks make there, numbers of
     devices and ports count from ``first``, and ``hostnames`` says what a host calls itself. ``guarded``: they may
-    have other users, so servers and mirrors ask for a secret (``model.access``).
+    have other users, so servers and mirrors ask for a secret (``model.access``). ``mapped``: the volumes are
+    device-mapper's mappings of the hosts' disks.
     """
 
     ends: Mapping[str, Mapping[str, End]]
@@ -270,6 +271,7 @@ class Ground(msgspec.Struct, frozen=True):
     first: int = 0
     hostnames: Mapping[str, str] = {}
     guarded: bool = False
+    mapped: bool = False
 
     def hostname(self, host: str) -> str:
         """What ``uname -n`` prints there."""

@@ -131,7 +131,8 @@ class StackMap(msgspec.Struct, frozen=True):
     took it (``link zone``, ``reads of vda on a1``). ``tuned``, by the same names: what was set by measuring.
     ``machine``: of the hosts' one machine, while the cell lasted: its CPU time that was ``busy``, ``steal`` and
     taken by programs that are not the lab's (``foreign``), and the time in which a program waited for a CPU
-    (``pressure``), in per cent; empty where it is not known."""
+    (``pressure``), in per cent; empty where it is not known. ``mapped``: the lowest devices are mappings of disks
+    (``Ground``)."""
 
     active: str = ""
     levels: tuple[Level, ...] = ()
@@ -140,6 +141,7 @@ class StackMap(msgspec.Struct, frozen=True):
     tuned: Mapping[str, Tuned] = {}
     machine: Mapping[str, float] = {}
     clocks: Mapping[str, tuple[Clock, ...]] = {}
+    mapped: bool = False
 
     def devices(self, host: str) -> tuple[tuple[str, ...], ...]:
         """The block devices of a host by level, bottom to top. A layer that gives its device on as it is (a cap)

@@ -95,6 +95,7 @@ class Fio(Stoppable, frozen=True, tag="fio"):
     refused: ClassVar[tuple[str, ...]] = ("from",)
     rates: ClassVar[tuple[str, ...]] = ("read.iops", "write.iops", "trim.iops")
     metrics: ClassVar[tuple[str, ...]] = fio_output.METRICS
+    program: ClassVar[str] = "fio"
     # Loading its libraries, measuring its clock twice, a fixed nap of 0.1 s: in a node 0.36 s until the first I/O.
     head_start: ClassVar[float] = 0.25
     ends_on: ClassVar[int] = signal.SIGINT
