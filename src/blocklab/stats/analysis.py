@@ -137,11 +137,13 @@ class Analysis:
         """The values that are the lab's own, not the layout's. What was imported no lab has limited."""
         return {} if self.imported else limits(self.grid, self.rows, self.floors.of)
 
+    def own_limit(self, row: Row | None) -> Limit | None:
+        """Why a workload's own value is limited by the lab; None for all others."""
+        return self.limits.get((row.stack, row.workload, row.phase, row.metric)) if row and row.own else None
+
     def limit(self, row: Row | None) -> str:
-        """The sentence that marks a workload's own value as limited by the lab; empty for all others."""
-        if row is None or not row.own:
-            return ""
-        found = self.limits.get((row.stack, row.workload, row.phase, row.metric))
+        """The sentence that marks such a value; empty for all others."""
+        found = self.own_limit(row)
         return found.said if found is not None else ""
 
     def share_limit(self, row: Row) -> str:

@@ -219,11 +219,13 @@ class Fio(Stoppable, frozen=True, tag="fio"):
                 return f"{option}: {value} is more than the workload's `size`, which is filled; raise that one"
             if option in ("ramp_time", "startdelay", "runtime", "timeout"):
                 fio_jobs.seconds(str(value))
+        except ValueError as error:
+            return f"{option}: {error}" if option not in ("size", "filesize") else None
+        try:
             if option in ("rwmixread", "rwmixwrite"):
                 int(value)
-        except ValueError as error:
-            if option not in ("size", "filesize"):
-                return f"{option}: {error if 'fio' in str(error) else f'{value} is not a whole number of percent'}"
+        except ValueError:
+            return f"{option}: {value} is not a whole number of percent"
         return None
 
     def _matrix_problems(self) -> Iterator[tuple[str, str]]:
