@@ -13,10 +13,7 @@ import msgspec
 import typer
 
 from blocklab.cli.carry import Shown, Where, carry_out, started
-from blocklab.cli.progress import UNDECIDED
-from blocklab.cli.replay import replay as once_more
-from blocklab.cli.replay import search as around
-from blocklab.cli.studies import (
+from blocklab.cli.flags import (
     AsJson,
     At,
     Clock,
@@ -35,6 +32,11 @@ from blocklab.cli.studies import (
     Stacks,
     StudyFile,
     Volumes,
+)
+from blocklab.cli.progress import UNDECIDED
+from blocklab.cli.replay import replay as once_more
+from blocklab.cli.replay import search as around
+from blocklab.cli.studies import (
     chosen,
     clocked,
     expanded,
@@ -44,7 +46,7 @@ from blocklab.cli.studies import (
     newest,
     selected,
     sure,
-)  # fmt: skip
+)
 from blocklab.errors import ParseError, StoreError, StudyError, Unreadable
 from blocklab.model import outside
 from blocklab.model.terminal import Console, echo, echo_json

@@ -14,9 +14,7 @@ import typer
 from rich.table import Table
 
 from blocklab.cli.carry import about, addons_of
-from blocklab.cli.notes import warn
-from blocklab.cli.remaining import Machine, Remaining
-from blocklab.cli.studies import (
+from blocklab.cli.flags import (
     AsJson,
     At,
     HostsFile,
@@ -25,13 +23,10 @@ from blocklab.cli.studies import (
     SiteName,
     Stacks,
     StudyFile,
-    chosen,
-    expanded,
-    levels_of,
-    often,
-    selected,
-    sure,
 )
+from blocklab.cli.notes import warn
+from blocklab.cli.remaining import Machine, Remaining
+from blocklab.cli.studies import chosen, expanded, levels_of, often, selected, sure
 from blocklab.errors import StudyError
 from blocklab.model import node_programs
 from blocklab.model.plan import Argv, Equip, Power, Put, Run, Step, undo_of

@@ -11,7 +11,8 @@ import msgspec
 import typer
 
 from blocklab.cli.completion import stack_names
-from blocklab.cli.studies import AsJson, newest
+from blocklab.cli.flags import AsJson
+from blocklab.cli.studies import newest
 from blocklab.errors import StudyError
 from blocklab.model.terminal import Console, echo_json
 from blocklab.model.units import Duration

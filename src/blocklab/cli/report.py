@@ -8,8 +8,9 @@ from typing import Annotated
 import typer
 
 import blocklab.report as pages
+from blocklab.cli.flags import AsJson, Runs
 from blocklab.cli.pages import page_file
-from blocklab.cli.studies import AsJson, Runs, newest
+from blocklab.cli.studies import newest
 from blocklab.errors import StoreError, StudyError
 from blocklab.model import outside
 from blocklab.model.terminal import Console, echo, echo_json

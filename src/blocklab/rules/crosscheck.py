@@ -68,6 +68,7 @@ class Part(msgspec.Struct, frozen=True):
 
     @property
     def program(self) -> str:
+        """What the workload is called."""
         return "the workload" if self.io is None else self.io.program
 
 
