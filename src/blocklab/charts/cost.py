@@ -79,7 +79,7 @@ def cost(analysis: Analysis) -> Chart | str:
         caption += f" Not shown, since damaged without a missing row: {listed([each.label for each in damaged])}."
     if len(groups) > MOST_PANELS:
         caption += f" {len(groups) - MOST_PANELS} more panels are left out; the table has all."
-    return Chart("cost", _title(found), caption, drawn, min(len(drawn), 3))
+    return Chart("cost", _title(found), caption, drawn, min(len(drawn), 3), "drills")
 
 
 def _known(each: Summary) -> int:

@@ -143,7 +143,7 @@ def _points(analysis: Analysis, workload: str, clouds: Mapping[str, list[Point]]
     ) + (f"Points are thinned so that the page stays light: {_thinned(notes)}." if notes else "All are shown.")
     medians = _said({stack: percentile(each, 0.5) / 1e3 for stack, each in took.items()})
     title = f"{workload}: the median transaction takes {medians}"
-    return Chart(f"latency-{slug(workload)}", title, caption, tuple(panels))
+    return Chart(f"latency-{slug(workload)}", title, caption, tuple(panels), section="latency")
 
 
 def _thinned(notes: Sequence[tuple[str, str]]) -> str:
@@ -229,7 +229,7 @@ def _density(analysis: Analysis, workload: str, known: Mapping[str, Latencies]) 
     )
     medians = _said({stack: at_share(each, 0.5) for stack, each in known.items()})
     title = f"{workload}: the median transaction takes {medians}"
-    return Chart(f"latency-density-{slug(workload)}", title, caption, tuple(panels))
+    return Chart(f"latency-density-{slug(workload)}", title, caption, tuple(panels), section="latency")
 
 
 def _curve(analysis: Analysis, workload: str, known: Mapping[str, Latencies]) -> Chart:
@@ -270,4 +270,4 @@ def _curve(analysis: Analysis, workload: str, known: Mapping[str, Latencies]) ->
     )
     slow = _said({stack: at_share(each, 0.99) for stack, each in known.items()})
     title = f"{workload}: 99 % of the transactions take at most {slow}"
-    return Chart(f"latency-curve-{slug(workload)}", title, caption, tuple(drawn))
+    return Chart(f"latency-curve-{slug(workload)}", title, caption, tuple(drawn), section="latency")

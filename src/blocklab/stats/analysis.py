@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 import msgspec
 
@@ -52,7 +53,7 @@ class Analysis:
     in them (``mirror rtt=10ms``, ``tpcc threads=16``); ``grid`` tells labels and names apart. ``runs`` has each
     cell's first readable run, ``every`` all of them, those of further blocks without samples. ``left_out``: the
     cells of the study that nobody asked for, and that were never measured. ``fits`` has what was predicted, and
-    nothing else is made of it.
+    nothing else is made of it. ``memo``: what was made of all this, by the function that made it.
     """
 
     study: Study
@@ -81,6 +82,7 @@ class Analysis:
     misfits: Mapping[tuple[At, int], tuple[str, ...]] = field(default_factory=dict)
     apart: Mapping[tuple[At, int], tuple[str, ...]] = field(default_factory=dict)
     fits: tuple[Fit, ...] = ()
+    memo: dict[object, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @cached_property
     def times(self) -> tuple[int, int]:
