@@ -34,7 +34,9 @@ def shape() -> Topology:
     """Three hosts, a disk each."""
     nodes = {name: NodeSpec(memory=Size("384MiB")) for name in NODES}
     links = {"zone": LinkSpec(("a1", "a2"), Duration("0ms")), "cross": LinkSpec(("a1", "b1"), Duration("0ms"))}
-    return Topology(nodes, links, tuple(VolumeSpec("any", (name,), Profile(Size("128MiB"))) for name in NODES))
+    return Topology(
+        nodes, links, tuple(VolumeSpec("any", (name,), Profile(size=Size("128MiB"))) for name in NODES)
+    )
 
 
 def overhead(site: Site) -> float:

@@ -22,9 +22,8 @@ import msgspec
 
 from blocklab.faults import AnyFault, Takeover
 from blocklab.layers import AnyLayer
-from blocklab.layers.performance import Performance
 from blocklab.model.describe import field_docs, summary
-from blocklab.model.ground import CpuCost, Degrade, LinkSpec, NodeSpec, Slow
+from blocklab.model.ground import CpuCost, Degrade, LinkSpec, NodeSpec, Performance, Slow
 from blocklab.model.stop import Stop
 from blocklab.model.units import QUANTITIES, Bandwidth, BitRate, Duration, Share, Size
 from blocklab.probes import PROBES

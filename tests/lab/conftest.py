@@ -67,7 +67,7 @@ def node() -> Iterator[UmlLab]:
 @contextlib.contextmanager
 def served(*nodes: str, volumes: Path | None = None, **profile: Any) -> Iterator[UmlLab]:
     """Nodes with one volume of that profile, which they share; ``volumes`` is the folder of its file."""
-    spec = VolumeSpec("s", nodes, Profile(Size("256MiB"), **profile))
+    spec = VolumeSpec("s", nodes, Profile(size=Size("256MiB"), **profile))
     lab = UmlSite(volumes).start(msgspec.structs.replace(topology(*nodes), volumes=(spec,)))
     try:
         yield lab

@@ -44,7 +44,7 @@ NEED = 32 * MIB
 
 @pytest.fixture(scope="module")
 def lab() -> Iterator[UmlLab]:
-    volumes = tuple(VolumeSpec("s", ("a1",), Profile(Size("64MiB")), index) for index in range(3))
+    volumes = tuple(VolumeSpec("s", ("a1",), Profile(size=Size("64MiB")), index) for index in range(3))
     lab = UmlSite().start(msgspec.structs.replace(topology("a1"), volumes=volumes))
     try:
         host = lab.hosts["a1"]

@@ -82,7 +82,7 @@ def test_nothing_outlives_blocklab(study: Path, tmp_path: Path, number: signal.S
 def test_a_start_that_fails_leaves_nothing() -> None:
     before = leftovers()
     broken = Topology(
-        {"a1": NodeSpec(memory=Size("1GiB"))}, {}, (VolumeSpec("x", ("a1",), Profile(Size("16TiB"))),)
+        {"a1": NodeSpec(memory=Size("1GiB"))}, {}, (VolumeSpec("x", ("a1",), Profile(size=Size("16TiB"))),)
     )
     with pytest.raises(Exception, match="memory"):
         UmlSite().start(broken)

@@ -215,7 +215,7 @@ def test_a_crash_on_purpose_is_said_so(doomed: UmlLab) -> None:
 
 def test_the_end_of_a_volumes_server_is_noticed_and_named() -> None:
     """Its I/O would stand still, and a workload on it end by its time."""
-    capped = VolumeSpec("s", ("a1",), Profile(Size("64MiB"), iops=1000))
+    capped = VolumeSpec("s", ("a1",), Profile(size=Size("64MiB"), iops=1000))
     lab = UmlSite().start(msgspec.structs.replace(topology("a1"), volumes=(capped,)))
     try:
         (server,) = [each for each in lab._processes if each.name == "volume s of a1"]

@@ -89,7 +89,7 @@ while True:
 def there() -> Iterator[Reached]:
     nodes = {name: NodeSpec(memory=Size("768MiB")) for name in ("a1", "a2")}
     links = {"zone": LinkSpec(("a1", "a2"), Duration("0ms"))}
-    volumes = tuple(VolumeSpec("any", (name,), Profile(Size("760MiB"))) for name in nodes)
+    volumes = tuple(VolumeSpec("any", (name,), Profile(size=Size("760MiB"))) for name in nodes)
     with reached(Topology(nodes, links, volumes)) as found:
         yield found
 

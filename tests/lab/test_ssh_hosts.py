@@ -32,7 +32,9 @@ def shape() -> Topology:
     """Two hosts with a link and a disk each."""
     nodes = {name: NodeSpec(memory=Size("768MiB")) for name in ("a1", "a2")}
     links = {"zone": LinkSpec(("a1", "a2"), Duration("0ms"))}
-    volumes = tuple(VolumeSpec("any", (name,), Profile(DISK, write_latency=Duration("300us"))) for name in nodes)
+    volumes = tuple(
+        VolumeSpec("any", (name,), Profile(size=DISK, write_latency=Duration("300us"))) for name in nodes
+    )
     return Topology(nodes, links, volumes)
 
 
@@ -329,8 +331,8 @@ faults:
 def test_a_drill_cuts_the_power_of_a_host(tmp_path: Path) -> None:
     (tmp_path / "study.yaml").write_text(FAILOVER)
     study = read(tmp_path / "study.yaml")
-    disks = [VolumeSpec("any", (name,), Profile(Size("256MiB"))) for name in ("a1", "a2")]
-    own = [VolumeSpec(OWN, (name,), Profile(Size("16MiB"))) for name in study.nodes]
+    disks = [VolumeSpec("any", (name,), Profile(size=Size("256MiB"))) for name in ("a1", "a2")]
+    own = [VolumeSpec(OWN, (name,), Profile(size=Size("16MiB"))) for name in study.nodes]
     with reached(Topology(study.nodes, study.links, (*disks, *own))) as there:
         hosts = there.write()
         code, said = blocklab("drill", "study.yaml", "--hosts", hosts, folder=tmp_path)

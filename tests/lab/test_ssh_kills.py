@@ -47,7 +47,7 @@ def there() -> Iterator[Reached]:
     """Two hosts with a disk for blocklab, and one with somebody's data."""
     nodes = {name: NodeSpec(memory=Size("512MiB")) for name in ("a1", "a2")}
     volumes = tuple(
-        VolumeSpec("any", (name,), Profile(Size("128MiB")), index) for name in nodes for index in range(2)
+        VolumeSpec("any", (name,), Profile(size=Size("128MiB")), index) for name in nodes for index in range(2)
     )
     shape = Topology(nodes, {"zone": LinkSpec(("a1", "a2"), Duration("0ms"))}, volumes)
     with reached(shape) as found:

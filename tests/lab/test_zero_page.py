@@ -46,7 +46,7 @@ def volumes(*profiles: Profile) -> Topology:
 
 
 def profile(**limits: Any) -> Profile:
-    return Profile(Size("64MiB"), **limits)
+    return Profile(size=Size("64MiB"), **limits)
 
 
 LATENT = profile(read_latency=Duration("450us"), write_latency=Duration("450us"))

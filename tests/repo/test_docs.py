@@ -20,9 +20,8 @@ from typer.testing import CliRunner
 from blocklab import probes
 from blocklab.faults import AnyFault
 from blocklab.layers import AnyLayer, Drbd
-from blocklab.layers.performance import Performance
 from blocklab.model import describe
-from blocklab.model.ground import LinkSpec, NodeSpec, Topology
+from blocklab.model.ground import LinkSpec, NodeSpec, Performance, Topology
 from blocklab.model.stop import Stop
 from blocklab.model.units import Bandwidth, BitRate, Duration, Size, dec_hook, schema_hook
 from blocklab.sites.uml import doctor

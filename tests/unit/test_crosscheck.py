@@ -253,6 +253,24 @@ def test_writes_that_sync_by_themselves() -> None:
     assert crosscheck(msgspec.structs.replace(part, io=FILE)).suspicion
 
 
+def test_a_workload_is_called_what_it_is_called() -> None:
+    part = broken(BASE, "a1", "drbd0", write_bytes=0)
+    other = crosscheck(msgspec.structs.replace(part, io=msgspec.structs.replace(FILE, program="the workload")))
+    assert other.checks[0].what == "the workload and drbd0: write" and "so the workload's value" in other.suspicion
+    assert crosscheck(msgspec.structs.replace(BASE, io=None)).checks[0].what == "the workload and drbd0"
+
+
+@pytest.mark.parametrize("name", ["drbd0", "ubdz", "md9"])
+def test_whether_flushes_are_counted_goes_by_the_place_in_the_stack(name: str) -> None:
+    disks = {name if key == "drbd0" else key: disk for key, disk in BASE.moved["a1"].disks.items()}
+    hosts = {**BASE.moved, "a1": msgspec.structs.replace(BASE.moved["a1"], disks=disks)}
+    part = msgspec.structs.replace(BASE, levels={"a1": (("ubdb",), (name,))}, moved=hosts)
+    flushed = {s.layer for s in crosscheck(part).samples if s.metric == "layer.flushes" and s.host == "a1"}
+    assert name not in flushed and "ubdb" in flushed
+    mapped = crosscheck(msgspec.structs.replace(part, mapped=True)).samples
+    assert not [s for s in mapped if s.metric == "layer.flushes"]
+
+
 def test_what_cannot_be_known_is_said() -> None:
     unknown = crosscheck(msgspec.structs.replace(BASE, levels={"a1": (("ubdb",), ("nvme0n1",))}))
     assert [check.status for check in unknown.checks] == ["not comparable"]

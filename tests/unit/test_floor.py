@@ -20,7 +20,8 @@ from blocklab.model.workload import QueueDepths
 from blocklab.runner import calibrate as bench
 from blocklab.runner.calibrate import calibrate
 from blocklab.sites.fake import FakeSite
-from blocklab.stats.floor import caution, limited, marks, table
+from blocklab.stats.floor import caution, limited, reasons, table
+from blocklab.stats.limits import Limit
 from blocklab.store.floor import (
     DELAYS_MS,
     METRICS,
@@ -135,6 +136,12 @@ def test_a_folder_that_cannot_be_written_is_one_error(tmp_path: Path) -> None:
     (tmp_path / "cache").write_text("a file")
     with pytest.raises(StoreError, match="cannot be written"):
         save_floor(tmp_path / "cache", FLOOR)
+
+
+def marks(*what: Any, **around: Any) -> str:
+    """The sentence that marks a value; empty where nothing does."""
+    why = reasons(*what, **around)
+    return Limit(why, floor=True).said if why else ""
 
 
 # -- marks ------------------------------------------------------------------------------------------------------

@@ -38,6 +38,7 @@ def test_a_disk_at_depth_1_makes_a_profile_that_a_study_names(small: dict[str, A
     volume = build(small).stacks["one"].layers[0]
     assert isinstance(volume, Volume)
     (profile,) = volume.profiles()
+    assert profile.read_quantiles is not None and profile.write_quantiles is not None
     # fio's own, which are the centres of bins that are 1.6 % wide: 399,360, 643,072, 716,800 and 3,457,024 ns.
     assert float(profile.read_quantiles["p50"]) == pytest.approx(399_360e-9, rel=0.008)
     assert float(profile.read_quantiles["p99"]) == pytest.approx(643_072e-9, rel=0.008)

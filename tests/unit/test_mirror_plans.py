@@ -174,7 +174,7 @@ def test_a_mirror_stands_on_one_device(small: dict[str, Any], mirror: dict[str, 
 
 def test_a_shared_volume_has_one_server_and_a_socket_for_each_node() -> None:
     sockets = [Path("/a1.vhost"), Path("/a2.vhost")]
-    profile = volumes.behaviour(Profile(Size("1GiB"), iops=500))
+    profile = volumes.behaviour(Profile(size=Size("1GiB"), iops=500))
     argv = volumes.server_argv(Path("/server"), Path("/file"), sockets, Path("/control"), profile)
     assert argv[0] == "/server" and json.loads(argv[1]) == {
         "file": "/file", "sockets": ["/a1.vhost", "/a2.vhost"], "control": "/control", "profile": profile,
@@ -206,9 +206,9 @@ def test_lanes_and_shared_volumes_have_a_name_on_each_node() -> None:
         "three": LinkSpec(("c", "a"), lanes=3),
     }
     disks = (
-        VolumeSpec("own", ("a",), Profile(Size("1GiB"))),
-        VolumeSpec("both", ("a", "b"), Profile(Size("1GiB")), 0),
-        VolumeSpec("both", ("a", "b"), Profile(Size("1GiB"), iops=9), 1),
+        VolumeSpec("own", ("a",), Profile(size=Size("1GiB"))),
+        VolumeSpec("both", ("a", "b"), Profile(size=Size("1GiB")), 0),
+        VolumeSpec("both", ("a", "b"), Profile(size=Size("1GiB"), iops=9), 1),
     )
     ground = named(Topology(nodes, joined, disks))
     assert ground.ends["one"]["a"].nic == "bond0" and ground.ends["one"]["a"].lanes == ("vec0", "vec1")

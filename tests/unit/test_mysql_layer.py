@@ -10,7 +10,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from blocklab.layers import MariaDb, MySql, mysql_settings
-from blocklab.layers.mysql_settings import Value
+from blocklab.model.dialect import Value
 from blocklab.model.ground import Ground, Topology
 from blocklab.model.layer import Equipped, Place
 from blocklab.model.plan import Plan, Port, Put, Run, again, made_once

@@ -252,6 +252,7 @@ def test_what_people_mount_with(kind: type[Xfs | Ext4], options: str) -> None:
         ({"max_connections": "100kB"}, "has no unit that it takes: it has none"),
         ({"shared_buffers": "64kB"}, "64kB is out of range: from 16 x 8kB"),
         ({"shared_buffers": "much"}, "'much' is not a number"),
+        ({"shared_buffers": "1e999"}, "1e999 is out of range"),
         ({"random_page_cost": -1}, "-1 is out of range: at least 0"),
     ],
 )  # fmt: skip
@@ -267,6 +268,8 @@ def test_parameters_of_postgresql(settings: dict[str, Any], why: str) -> None:
         ({"PORT": 1}, "is set by the layer itself"),
         ({"Archive_Command": "x"}, "run a command"),
         ({"a-b": 1}, "is not the name of a server parameter"),
+        # In lower case the sign of the kelvin is a k.
+        ({"wor\u212a_mem": 1}, "is not the name of a server parameter"),
         ({"archive_library": "x"}, "run a command"),
         ({"shared_preload_libraries": "x"}, "run a command"),
         ({"jit_provider": "/x"}, "load another library"),

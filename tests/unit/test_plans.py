@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from blocklab.layers import drbd, drbd_options, filesystem, postgres, postgres_settings
+from blocklab.model.dialect import Value
 from blocklab.model.ground import LinkSpec
 from blocklab.model.netem import netem
 from blocklab.model.stack_map import Took
@@ -186,7 +187,7 @@ def test_a_unit_that_a_parameter_of_postgres_does_not_have_is_no_amount(text: st
         ("log_min_messages", "debug", True),
     ],
 )
-def test_a_setting_of_postgres_is_in_force_or_not(name: str, value: postgres_settings.Value, same: bool) -> None:
+def test_a_setting_of_postgres_is_in_force_or_not(name: str, value: Value, same: bool) -> None:
     fact = postgres.Postgres(settings={name: value})._fact("a1", "postgresql://x")
     found = fact.parse((KNOBS / "postgres-settings.json").read_text())
     assert (found[name] == fact.wanted[name]) is same

@@ -283,7 +283,7 @@ def test_a_bad_entry_is_one_error_with_file_entry_and_field(
 
 
 def test_a_file_that_is_not_there_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(StudyError, match="no such"):
+    with pytest.raises(StudyError, match="no such catalogue file"):
         catalogue.load(tmp_path / "none.yaml")
 
 

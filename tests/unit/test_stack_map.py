@@ -122,21 +122,18 @@ def test_a_run_of_a_format_that_is_read_no_more_is_refused_in_one_line(tmp_path:
 
 
 @pytest.mark.parametrize(
-    ("layers", "devices", "found"),
+    ("devices", "found"),
     [
-        (["volume", "stripe"], ["md0", "vda", "vdb"], [("vda", "vdb"), ("md0",)]),
-        (["volume", "lvm_stripe"], ["dm-0", "vda"], [("vda",), ("dm-0",)]),
-        (["volume", "stripe", "drbd"], ["drbd1", "md0", "vda"], [("vda",), ("md0",), ("drbd1",)]),
-        (["volume", "net_mirror"], ["md300", "nbd0", "vda"], [("nbd0", "vda"), ("md300",)]),
-        (["volume"], ["vda", "drbd7"], [("vda",)]),
+        (["md0", "vda", "vdb"], [("vda", "vdb")]),
+        (["dm-0", "drbd1", "vda"], [("vda",)]),
+        (["md300", "nbd0", "vda"], [("nbd0", "vda")]),
+        (["drbd7"], []),
     ],
 )
-def test_devices_of_imported_runs_go_by_their_names(
-    layers: list[str], devices: list[str], found: list[tuple[str, ...]]
-) -> None:
+def test_volumes_of_imported_runs_go_by_their_names(devices: list[str], found: list[tuple[str, ...]]) -> None:
     moved = {"a1": dict.fromkeys(devices, 5e6) | {"vdz": 1.0}}
-    assert list(StackMap("a1", levels("a1", layers, moved)).devices("a1")) == found
-    told = StackMap("a1", levels("a1", layers, moved, "vda")).devices("a1")
+    assert list(StackMap("a1", levels("a1", moved)).devices("a1")) == found
+    told = StackMap("a1", levels("a1", moved, "vda")).devices("a1")
     assert told[-1] == ("vda",)
 
 

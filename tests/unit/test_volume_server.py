@@ -43,7 +43,7 @@ def test_the_server_s_own_tests(tmp_path: Path) -> None:
 
 def test_a_whole_profile_in_the_server_s_words() -> None:
     profile = Profile(
-        GIB,
+        size=GIB,
         write_latency=Duration("450us"),
         read_quantiles={"p99.9": Duration("12ms"), "p50": Duration("0.5ms")},
         write_latency_per_mib=Duration("4ms"),
@@ -68,7 +68,7 @@ def test_a_whole_profile_in_the_server_s_words() -> None:
 
 def test_draws_follow_from_the_place_and_the_seed_not_from_the_stack(tmp_path: Path) -> None:
     def seed(place: str, **more: Any) -> int:
-        return int(behaviour(Profile(GIB, iops=9, **more), place)["seed"])
+        return int(behaviour(Profile(size=GIB, iops=9, **more), place)["seed"])
 
     assert (
         seed("a1-0") == seed("a1-0") and len({seed("a1-0"), seed("a1-1"), seed("a2-0"), seed("a1-0", seed=1)}) == 4
@@ -76,9 +76,9 @@ def test_draws_follow_from_the_place_and_the_seed_not_from_the_stack(tmp_path: P
 
 
 def test_what_only_counts_or_draws_makes_no_server() -> None:
-    assert Profile(GIB, io_most=Size("256KiB"), seed=7).plain
-    assert not Profile(GIB, read_quantiles={"p50": Duration("1ms")}).plain
-    volume = Volume(VolumeSpec("s", ("a1",), Profile(GIB)), Path(), Path())
+    assert Profile(size=GIB, io_most=Size("256KiB"), seed=7).plain
+    assert not Profile(size=GIB, read_quantiles={"p50": Duration("1ms")}).plain
+    volume = Volume(VolumeSpec("s", ("a1",), Profile(size=GIB)), Path(), Path())
     volume.reset()
     with pytest.raises(SetupError, match="plain volume: it has no server that could stats"):
         volume.order("stats")
@@ -108,7 +108,7 @@ def test_a_study_gives_a_distribution_and_spells(small: dict[str, Any]) -> None:
         seed=4,
     )
     (profile,) = volume.profiles()
-    assert profile.read_quantiles["p99"] == Duration("3ms") and profile.seed == 4
+    assert (profile.read_quantiles or {})["p99"] == Duration("3ms") and profile.seed == 4
     assert profile.slow == Slow(8, Duration("2s"), Duration("60s"))
     assert profile.degrade == Degrade(Share("10%"), Duration("5min"), Duration("2h"))
 

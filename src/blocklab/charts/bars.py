@@ -98,7 +98,7 @@ def bars(analysis: Analysis, skip: Sequence[str] = ()) -> Chart | str:
         else "There are no intervals: each is of one build."
     )
     title = _title(analysis, shown, compared)
-    return Chart("bars", title, caption + (HOLLOW if hollow else ""), (spec,))
+    return Chart("bars", title, caption + (HOLLOW if hollow else ""), (spec,), section="bars")
 
 
 def _columns(analysis: Analysis) -> dict[str, str]:

@@ -6,7 +6,7 @@ import json
 import math
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 import altair as alt
 import msgspec
@@ -67,10 +67,14 @@ class Panel(msgspec.Struct, frozen=True):
     spec: dict[str, Any]
 
 
+Section: TypeAlias = Literal["curves", "machines", "bars", "latency", "time", "drills"]
+
+
 class Chart(msgspec.Struct, frozen=True):
     """Panels under one title that says the finding. ``caption`` says how to read them and what was done.
 
-    ``columns``: how many panels stand side by side where there is room; 0 leaves it to the page.
+    ``columns``: how many panels stand side by side where there is room; 0 leaves it to the page. ``section``: the
+    part of the page that it is in.
     """
 
     name: str
@@ -78,6 +82,7 @@ class Chart(msgspec.Struct, frozen=True):
     caption: str
     panels: tuple[Panel, ...]
     columns: int = 0
+    section: Section | None = None
 
 
 class Charts(msgspec.Struct, frozen=True):
@@ -85,6 +90,10 @@ class Charts(msgspec.Struct, frozen=True):
 
     shown: tuple[Chart, ...]
     left_out: tuple[str, ...]
+
+    def of(self, section: Section) -> list[Chart]:
+        """Those of a section."""
+        return [chart for chart in self.shown if chart.section == section]
 
 
 def colours(stacks: Sequence[str], baselines: Collection[str]) -> dict[str, str]:

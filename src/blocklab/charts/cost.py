@@ -29,6 +29,8 @@ from blocklab.stats.drills import Summary, losing_text, rate_text, recovered_tex
 from blocklab.stats.format import listed, number, percent, quantity, shortened
 from blocklab.stats.grid import label_of
 
+COST = "cost"
+"""The name of the chart."""
 HEIGHT = 230
 # The band at the bottom in which nothing was lost: a logarithm has no place for 0. Pixels.
 BAND, LANE = 30, 13
@@ -80,7 +82,7 @@ def cost(analysis: Analysis) -> Chart | str:
         caption += f" Not shown, since damaged without a missing row: {listed([each.label for each in damaged])}."
     if len(groups) > MOST_PANELS:
         caption += f" {len(groups) - MOST_PANELS} more panels are left out; the table has all."
-    return Chart("cost", _title(found), caption, drawn, min(len(drawn), 3))
+    return Chart(COST, _title(found), caption, drawn, min(len(drawn), 3), "drills")
 
 
 def _known(each: Summary) -> int:

@@ -74,7 +74,7 @@ def heat(sweep: Sweep, fixed: Mapping[str, str]) -> Chart | None:
         caption += DAGGER
     if len(groups) > MOST_PANELS:
         caption += f" {len(groups) - MOST_PANELS} more panels are left out; the values are in the tables."
-    return Chart(f"heat-{sweep.name}", _title(sweep), caption, drawn, min(2, len(drawn)))
+    return Chart(f"heat-{sweep.name}", _title(sweep), caption, drawn, min(2, len(drawn)), "curves")
 
 
 def heat_of_factors(analysis: Analysis, sweep: Sweep) -> Chart | None:

@@ -151,7 +151,7 @@ def _points(analysis: Analysis, workload: str, clouds: Mapping[str, list[Point]]
     ) + (f"Points are thinned so that the page stays light: {_thinned(notes)}." if notes else "All are shown.")
     medians = _said({stack: percentile(each, 0.5) / 1e3 for stack, each in took.items()})
     title = f"{workload}: the median transaction takes {medians}"
-    return Chart(f"latency-{slug(workload)}", title, caption, tuple(panels))
+    return Chart(f"latency-{slug(workload)}", title, caption, tuple(panels), section="latency")
 
 
 def _thinned(notes: Sequence[tuple[str, str]]) -> str:
@@ -237,7 +237,7 @@ def _density(analysis: Analysis, workload: str, known: Mapping[str, Latencies]) 
     )
     medians = _said({stack: at_share(each, 0.5) for stack, each in known.items()})
     title = f"{workload}: the median transaction takes {medians}"
-    return Chart(f"latency-density-{slug(workload)}", title, caption, tuple(panels))
+    return Chart(f"latency-density-{slug(workload)}", title, caption, tuple(panels), section="latency")
 
 
 def _quantiles(analysis: Analysis, workload: str) -> dict[str, list[dict[str, Any]]]:
@@ -273,7 +273,7 @@ def _quantile_curves(analysis: Analysis, workload: str, phases: Mapping[str, lis
     caption = "The percentiles that the workload itself reports; all panels share both axes."
     if (left := len(phases) - MOST_PHASES) > 0:
         caption += f" {left} more phases are in the table of results."
-    return Chart(f"latency-curve-{slug(workload)}", title, caption, panels)
+    return Chart(f"latency-curve-{slug(workload)}", title, caption, panels, section="latency")
 
 
 def _apart(rows: Sequence[Mapping[str, Any]]) -> float:
@@ -333,4 +333,4 @@ def _curve(analysis: Analysis, workload: str, known: Mapping[str, Latencies]) ->
     )
     slow = _said({stack: at_share(each, 0.99) for stack, each in known.items()})
     title = f"{workload}: 99 % of the transactions take at most {slow}"
-    return Chart(f"latency-curve-{slug(workload)}", title, caption, tuple(drawn))
+    return Chart(f"latency-curve-{slug(workload)}", title, caption, tuple(drawn), section="latency")

@@ -43,7 +43,7 @@ def forests(analysis: Analysis) -> Chart | None:
     if left := len(found) - MOST:
         caption += f" {left} more are in the table." if left > 0 else ""
     return Chart(
-        "by-machine", title, caption, tuple(map(_panel, found[:MOST])), columns=2 if len(found) > 1 else 1
+        "by-machine", title, caption, tuple(map(_panel, found[:MOST])), 2 if len(found) > 1 else 1, "machines"
     )
 
 

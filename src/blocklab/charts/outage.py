@@ -63,7 +63,7 @@ def outage(drill: Drill, name: str, label: str) -> Chart | str:
     filled = {key: rows for key, rows in datasets.items() if rows}
     table = {"t": "from, s", "to": "to, s", "kind": "answer", "n": "transactions"}
     drawn = panel(f"{label}: time line of the outage", chart, filled, height, ("stack", table))
-    return Chart(f"outage-{slug(name)}", f"{label}: {reading(drill)}", _caption(view), (drawn,))
+    return Chart(f"outage-{slug(name)}", f"{label}: {reading(drill)}", _caption(view), (drawn,), section="drills")
 
 
 def _caption(view: Span) -> str:

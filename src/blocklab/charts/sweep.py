@@ -196,7 +196,7 @@ def beside_each_other(
 ) -> Chart:
     """A chart whose panels stand by stacks where these are panels, else two in a row."""
     stacks = len({dot.stack for dot in shown[0].everything}) if STACK in made.panels else 0
-    return Chart(name, title, caption, tuple(drawn), stacks if 2 <= stacks <= 3 else min(2, len(drawn)))
+    return Chart(name, title, caption, tuple(drawn), stacks if 2 <= stacks <= 3 else min(2, len(drawn)), "curves")
 
 
 def _title(sweep: Sweep) -> str:

@@ -236,7 +236,9 @@ def _row(analysis: Analysis, workload: str, cells: Mapping[str, Measured], measu
     caption = _source(measure) + phases_text([cells[stack] for stack in picked], phases)
     if step > 1:
         caption += f" Each point is the mean of up to {step} seconds of one phase."
-    return Chart(f"{measure.name}-{slug(workload)}", _title(analysis, workload, measure), caption, panels)
+    return Chart(
+        f"{measure.name}-{slug(workload)}", _title(analysis, workload, measure), caption, panels, section="time"
+    )
 
 
 def _means(measured: Measured, points: Points, step: int) -> Points:

@@ -9,8 +9,8 @@ import msgspec
 import typer
 from rich.table import Table
 
+from blocklab.cli.flags import SiteName
 from blocklab.cli.progress import INTERRUPTED
-from blocklab.cli.studies import SiteName
 from blocklab.errors import StudyError
 from blocklab.model.cache import cache_folder
 from blocklab.model.terminal import Console, echo, echo_json

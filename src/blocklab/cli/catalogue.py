@@ -12,6 +12,7 @@ import typer
 from rich.table import Table
 
 from blocklab.campaign.remaining import Remaining
+from blocklab.cli.flags import AsJson
 from blocklab.errors import StoreError, StudyError
 from blocklab.model.terminal import Console, echo, echo_json
 from blocklab.runner.estimate import between, costs
@@ -54,7 +55,7 @@ def studies(as_json: Annotated[bool, typer.Option("--json", help="Print the list
 def new(
     name: Annotated[str, typer.Argument(help="The study's name: a-z, 0-9, - and _.")],
     file: Annotated[Path | None, typer.Option("--file", help="Where to write it; NAME.yaml without.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Write a commented study to start from. It runs as it is; an existing file is never overwritten."""
     path = file or Path(f"{name}.yaml")

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from blocklab.cli.flags import Page
 from blocklab.cli.pages import page_file
 from blocklab.cli.progress import UNDECIDED
 from blocklab.errors import StoreError, StudyError
@@ -49,7 +50,7 @@ def compare(
     allow_undecided: Annotated[
         bool, typer.Option("--allow-undecided", help="Exit with 0, not 3, if a --fail-on condition is undecided.")
     ] = False,
-    output: Annotated[Path | None, typer.Option("-o", "--output", help="Write a page (HTML) as well.")] = None,
+    output: Page = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the comparison as JSON.")] = False,
 ) -> None:
     """Compare B with A: ratio, 95 % interval and verdict of each metric; list other differences.

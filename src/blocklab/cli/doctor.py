@@ -6,12 +6,11 @@ import contextlib
 import json
 import time
 from collections.abc import Sequence
-from typing import Annotated
 
 import msgspec
 import typer
 
-from blocklab.cli.studies import HostsFile, SiteName
+from blocklab.cli.flags import AsJson, HostsFile, SiteName
 from blocklab.errors import BlocklabError, ImageError
 from blocklab.model.ground import NodeSpec, Topology
 from blocklab.model.host import must
@@ -62,7 +61,7 @@ def show(found: Sequence[Requirement], console: Console) -> None:
 def doctor(
     site: SiteName = DEFAULT,
     hosts: HostsFile = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Boot a node; report missing requirements and how to fix them. Exit code 1 when blocklab cannot work here.
 

@@ -14,11 +14,7 @@ import typer
 
 from blocklab.campaign.choice import chosen, expanded, levels_of, selected
 from blocklab.campaign.start import Where, started
-from blocklab.cli.measure import Shown, carry_out
-from blocklab.cli.progress import UNDECIDED
-from blocklab.cli.replay import replay as once_more
-from blocklab.cli.replay import search as around
-from blocklab.cli.studies import (
+from blocklab.cli.flags import (
     AsJson,
     At,
     Clock,
@@ -37,11 +33,17 @@ from blocklab.cli.studies import (
     Stacks,
     StudyFile,
     Volumes,
+)
+from blocklab.cli.measure import Shown, carry_out
+from blocklab.cli.progress import UNDECIDED
+from blocklab.cli.replay import replay as once_more
+from blocklab.cli.replay import search as around
+from blocklab.cli.studies import (
     clocked,
     in_parallel,
     machines,
     sure,
-)  # fmt: skip
+)
 from blocklab.errors import ParseError, StoreError, StudyError, Unreadable
 from blocklab.model import outside
 from blocklab.model.terminal import Console, echo, echo_json

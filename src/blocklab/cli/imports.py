@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from datetime import UTC, tzinfo
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
@@ -15,7 +14,7 @@ import typer
 from rich.table import Table
 
 from blocklab import report
-from blocklab.cli.studies import AsJson, Runs
+from blocklab.cli.flags import AsJson, FirstReport, Runs
 from blocklab.errors import StudyError, Unreadable
 from blocklab.formats.clock import ORDERS
 from blocklab.formats.text import Refused
@@ -29,20 +28,6 @@ from blocklab.store.folder import StudyFolder
 from blocklab.store.imported import ImportedFile, warnings
 from blocklab.study.read import of_file
 from blocklab.workloads.fio_jobs import Section
-
-
-class FirstReport(StrEnum):
-    """What the first report of iostat or vmstat covers: what the file shows, an interval, or the time since the
-    boot."""
-
-    AUTO = "auto"
-    INTERVAL = "interval"
-    BOOT = "boot"
-
-    @property
-    def known(self) -> str:
-        """Empty where the user does not say."""
-        return "" if self is FirstReport.AUTO else self.value
 
 
 def import_(

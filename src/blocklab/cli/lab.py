@@ -15,7 +15,7 @@ import typer
 
 from blocklab.campaign.choice import levels_of, selected
 from blocklab.cli.completion import stack_names
-from blocklab.cli.studies import AsJson, At, HostsFile, Quick, SiteName, StudyFile, Volumes
+from blocklab.cli.flags import AsJson, At, HostsFile, Quick, SiteName, StudyFile, Volumes
 from blocklab.errors import SetupError
 from blocklab.model.site import Lab, Leftovers, Room, Standing, offered
 from blocklab.model.terminal import echo, echo_json

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 from ruamel.yaml import YAML
 
-from blocklab.cli.studies import HostsFile, StudyFile
+from blocklab.cli.flags import HostsFile, StudyFile
 from blocklab.errors import StudyError
 from blocklab.model.files import write_whole
 from blocklab.model.terminal import Console, echo

@@ -16,9 +16,10 @@ from rich.table import Table
 from blocklab.campaign.choice import chosen, expanded, levels_of, often, selected
 from blocklab.campaign.needs import addons_of
 from blocklab.campaign.remaining import Machine, Remaining
+from blocklab.cli.flags import AsJson, At, HostsFile, Quick, Repeats, SiteName, Stacks, StudyFile
 from blocklab.cli.measure import about
 from blocklab.cli.notes import warn
-from blocklab.cli.studies import AsJson, At, HostsFile, Quick, Repeats, SiteName, Stacks, StudyFile, sure
+from blocklab.cli.studies import sure
 from blocklab.errors import StudyError
 from blocklab.model import node_programs
 from blocklab.model.plan import Argv, Equip, Power, Put, Run, Step, undo_of

@@ -11,7 +11,7 @@ import msgspec
 import typer
 
 from blocklab.cli.completion import stack_names
-from blocklab.cli.studies import AsJson
+from blocklab.cli.flags import AsJson
 from blocklab.errors import StudyError
 from blocklab.model.terminal import Console, echo_json
 from blocklab.model.units import Duration

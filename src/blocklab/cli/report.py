@@ -8,8 +8,8 @@ from typing import Annotated
 import typer
 
 import blocklab.report as pages
+from blocklab.cli.flags import AllTables, AsJson, Runs
 from blocklab.cli.pages import page_file
-from blocklab.cli.studies import AsJson, Every, Runs
 from blocklab.errors import StoreError, StudyError
 from blocklab.model import outside
 from blocklab.model.terminal import Console, echo, echo_json
@@ -41,7 +41,7 @@ def report(
     y: Annotated[str, typer.Option("--y", help="Show this metric, e.g. latency.p99, bandwidth, cpu.busy.")] = "",
     color: Annotated[str, typer.Option("--color", help="Give each level of this factor a colour.")] = "",
     facet: Annotated[str, typer.Option("--facet", help="Give each level of this factor a panel.")] = "",
-    every: Every = False,
+    every: AllTables = False,
     as_json: AsJson = False,
 ) -> None:
     """Write the report of a study's runs again: report.html, report.csv and report.json in its folder.

@@ -11,7 +11,8 @@ from typing import Annotated
 import typer
 
 from blocklab.cli import doctor
-from blocklab.cli.studies import AsJson, Plain, Repeats, Runs, SiteName, Stacks, Volumes, run
+from blocklab.cli.flags import AsJson, Plain, Repeats, Runs, SiteName, Stacks, Volumes
+from blocklab.cli.studies import run
 from blocklab.errors import SetupError
 from blocklab.model.plan import Argv
 from blocklab.model.site import Doctor, Setup, Site, offered

@@ -3,14 +3,44 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from enum import StrEnum
+from datetime import tzinfo
 from pathlib import Path
-from typing import Annotated, TypeVar
+from typing import TypeVar
 
 import msgspec
-import typer
 
-from blocklab.cli.imports import FirstReport, zone_of
+from blocklab.cli.flags import (
+    AsJson,
+    AsKind,
+    Bursts,
+    Busy,
+    Capacity,
+    Catalogue,
+    Cloud,
+    Database,
+    Dates,
+    Device,
+    Every,
+    FirstOf,
+    FirstReport,
+    Headroom,
+    Holding,
+    Instance,
+    IoOnly,
+    Layouts,
+    Page,
+    PeakFactor,
+    Percentile,
+    Scale,
+    Seconds,
+    ShowCandidates,
+    StatisticsFiles,
+    Without,
+    WorkingSet,
+    WrittenStudy,
+    Zone,
+)
+from blocklab.cli.imports import zone_of
 from blocklab.cli.pages import page_file
 from blocklab.errors import StoreError, StudyError
 from blocklab.formats.clock import ORDERS
@@ -22,99 +52,40 @@ from blocklab.sizing.kinds import READERS
 from blocklab.sizing.need import Need, busy_hours, need
 from blocklab.sizing.need import Options as NeedOptions
 from blocklab.sizing.reading import Reading
+from blocklab.sizing.system import Gathered
 from blocklab.study.shipped import study_file
 
 Quantity = TypeVar("Quantity", Duration, Share, Size)
 
 
-class Database(StrEnum):
-    """Which database the layouts of a written study hold."""
-
-    AUTO = "auto"
-    NONE = "none"
-    POSTGRES = "postgres"
-    MARIADB = "mariadb"
-    MYSQL = "mysql"
-
-
 def size(
-    files: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="[NAME=]FILE...", help="Statistics files or folders; NAME= sets the system's name."
-        ),
-    ],
-    busy: Annotated[str, typer.Option("--busy", help="Count these hours only: 8-18, or 'mon-fri 8-18'.")] = "",
-    percentile: Annotated[
-        float,
-        typer.Option(
-            "--percentile", help="Carry this percentile of the time within the busy hours.", min=50, max=100
-        ),
-    ] = 99.0,
-    headroom: Annotated[str, typer.Option("--headroom", help="Add this to every rate, e.g. 30%.")] = "0%",
-    peak_factor: Annotated[
-        float | None,
-        typer.Option(
-            "--peak-factor",
-            help="Multiply averages over more than an hour by this factor (peak / average).",
-            min=1,
-        ),
-    ] = None,
-    without: Annotated[
-        list[str] | None, typer.Option("--without", help="Leave out this part of the I/O, e.g. backup.")
-    ] = None,
-    device: Annotated[
-        list[str] | None, typer.Option("--device", help="Count only this block device; repeatable.")
-    ] = None,
-    every: Annotated[str, typer.Option("--every", help="Time between dumps that contain no time, e.g. 60s.")] = "",
-    as_kind: Annotated[
-        list[str] | None, typer.Option("--as", help="KIND=FILE: force FILE to be read as KIND.")
-    ] = None,
-    zone: Annotated[
-        str, typer.Option("--zone", help="The time zone of times without a zone, and of --busy.")
-    ] = "UTC",
-    dates: Annotated[str, typer.Option("--dates", help="The order of ambiguous dates: ymd, mdy or dmy.")] = "",
-    first_report: Annotated[
-        FirstReport,
-        typer.Option(
-            "--first-report", help="What the first report of iostat covers: an interval (-y), or the boot."
-        ),
-    ] = FirstReport.AUTO,
-    show_candidates: Annotated[
-        bool, typer.Option("--candidates", help="Find the smallest volumes and instances that carry it.")
-    ] = False,
-    cloud: Annotated[
-        list[str] | None, typer.Option("--cloud", help="Only this cloud: aws, azure, gcp; repeatable.")
-    ] = None,
-    capacity: Annotated[str, typer.Option("--capacity", help="The data's size, e.g. 2TiB.")] = "",
-    instance: Annotated[str, typer.Option("--instance", help="Only this instance, by its catalogue name.")] = "",
-    catalogue: Annotated[
-        Path | None, typer.Option("--catalogue", help="A YAML file of your own volumes, instances and prices.")
-    ] = None,
-    bursts: Annotated[bool, typer.Option("--bursts", help="Count burst credits too.")] = False,
-    study: Annotated[
-        Path | None, typer.Option("--study", help="Write a study that measures which layouts carry the need.")
-    ] = None,
-    layouts: Annotated[
-        Path | None, typer.Option("--layouts", help="Take the study's layouts from this study, not the catalogue.")
-    ] = None,
-    database: Annotated[
-        Database, typer.Option("--database", help="What the study's candidates hold; drills need one.")
-    ] = Database.AUTO,
-    scale: Annotated[
-        str, typer.Option("--scale", help="Write the study at this part of the need and of the caps, e.g. 10%.")
-    ] = "100%",
-    seconds: Annotated[
-        int, typer.Option("--seconds", help="How long each level of the workload lasts.", min=1)
-    ] = 20,
-    working_set: Annotated[
-        str, typer.Option("--working-set", help="Let the study's requests go over this much of the storage.")
-    ] = "256MiB",
-    io_only: Annotated[
-        bool, typer.Option("--io-only", help="Write no database workload into the study: a third of the time.")
-    ] = False,
-    output: Annotated[Path | None, typer.Option("-o", "--output", help="Write a page (HTML) as well.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+    files: StatisticsFiles,
+    busy: Busy = "",
+    percentile: Percentile = 99.0,
+    headroom: Headroom = "0%",
+    peak_factor: PeakFactor = None,
+    without: Without = None,
+    device: Device = None,
+    every: Every = "",
+    as_kind: AsKind = None,
+    zone: Zone = "UTC",
+    dates: Dates = "",
+    first_report: FirstOf = FirstReport.AUTO,
+    show_candidates: ShowCandidates = False,
+    cloud: Cloud = None,
+    capacity: Capacity = "",
+    instance: Instance = "",
+    catalogue: Catalogue = None,
+    bursts: Bursts = False,
+    study: WrittenStudy = None,
+    layouts: Layouts = None,
+    database: Holding = Database.AUTO,
+    scale: Scale = "100%",
+    seconds: Seconds = 20,
+    working_set: WorkingSet = "256MiB",
+    io_only: IoOnly = False,
+    output: Page = None,
+    as_json: AsJson = False,
 ) -> None:
     """Compute the I/O that storage must carry from a database's own statistics, find what carries it, and write a
     study that proves it.
@@ -138,22 +109,32 @@ def size(
         raise StudyError("", f"--scale {scale}: must be above 0%, and at most 100%")
     gathered = gather(list(asked.names), msgspec.structs.replace(asked, names=_named(asked)))
     found = need(gathered.systems, found_options)
-    # The charts' library takes a second to import: not for what was refused, nor for other commands.
-    from blocklab.sizing import choices, show
-
     chosen: list[Candidate | Misfit] = []
     if show_candidates or (study is not None and layouts is None):
+        # The charts' library takes a second to import: not for what was refused, nor for other commands.
+        from blocklab.sizing import choices
+
         chosen = choices.choose(
             found, capacity=_quantity("--capacity", capacity, Size) if capacity else None,
             clouds=tuple(cloud or ()), own=catalogue, options=Options(instance=instance, bursts=bursts),
         )  # fmt: skip
+    if study is not None:
+        over = _quantity("--working-set", working_set, Size)
+        write_study(study, found, chosen, layouts, database, part, seconds, working_set=over, io_only=io_only)
+    _show(found, gathered, chosen, place, output, study, as_json=as_json)
+
+
+def _show(
+    found: Need, gathered: Gathered, chosen: Sequence[Candidate | Misfit], place: tzinfo, output: Path | None,
+    study: Path | None, *, as_json: bool,
+) -> None:  # fmt: skip
+    """Write the page, and print what was found."""
+    from blocklab.sizing import choices, show
+
     if output is not None:
         from blocklab.sizing.page import write_page
 
         write_page(output, found, gathered, place, choices.for_page(chosen) if chosen else None)
-    if study is not None:
-        over = _quantity("--working-set", working_set, Size)
-        write_study(study, found, chosen, layouts, database, part, seconds, working_set=over, io_only=io_only)
     if as_json:
         more = {"candidates": msgspec.to_builtins(chosen, enc_hook=str)} if chosen else None
         echo_json(show.as_json(found, gathered, more))

@@ -6,7 +6,6 @@ import json
 import random
 import sys
 from collections.abc import Sequence
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -16,7 +15,29 @@ import typer
 from blocklab.campaign.choice import chosen, expanded, levels_of, often, selected
 from blocklab.campaign.needs import fitting
 from blocklab.campaign.start import Where, started
-from blocklab.cli.completion import stack_names, study_names
+from blocklab.cli.flags import (
+    AsJson,
+    At,
+    Clock,
+    Dask,
+    Events,
+    HostsFile,
+    InParallel,
+    Insecure,
+    InTime,
+    Mixed,
+    MixedMachines,
+    Order,
+    Plain,
+    Predict,
+    Quick,
+    Repeats,
+    Runs,
+    SiteName,
+    Stacks,
+    StudyFile,
+    Volumes,
+)
 from blocklab.cli.measure import Shown, carry_out
 from blocklab.cli.notes import warn
 from blocklab.cli.progress import several
@@ -24,7 +45,7 @@ from blocklab.errors import StudyError
 from blocklab.model.describe import described
 from blocklab.model.terminal import echo, echo_json
 from blocklab.model.units import schema_hook
-from blocklab.sites import CLOCKS, DEFAULT, SITES, open_site
+from blocklab.sites import CLOCKS, DEFAULT, open_site
 from blocklab.store.folder import Manifest, StudyFolder, Workers, claimed, newest, place_of
 from blocklab.study.check import runnable
 from blocklab.study.factors import phase_total, size
@@ -35,91 +56,6 @@ from blocklab.study.units import Split, by_layout
 
 # From this size on a grid is more likely a slip than a wish.
 MOST_CELLS = 20_000
-
-
-class MixedMachines(StrEnum):
-    """What is done with a machine whose version, image or floor is not that of the others."""
-
-    REFUSE = "refuse"
-    APART = "apart"
-    POOL = "pool"
-
-
-class Order(StrEnum):
-    """How the cells that share a layout follow each other."""
-
-    SHUFFLED = "shuffled"
-    AS_WRITTEN = "as-written"
-
-
-StudyFile = Annotated[
-    Path,
-    typer.Argument(
-        help="A study file (YAML), or the name of a shipped study.",
-        show_default=False,
-        autocompletion=study_names,
-    ),
-]
-Quick = Annotated[bool, typer.Option("--quick", help="Run the study's `quick` variant.")]
-Stacks = Annotated[
-    list[str] | None,
-    typer.Option("--stack", help="Use only this stack; repeatable.", autocompletion=stack_names),
-]
-Repeats = Annotated[
-    int | None,
-    typer.Option("--repeats", help="Build and measure each layout N times, whatever the study says.", min=1),
-]
-Runs = Annotated[Path, typer.Option("--runs", help="Keep runs in this folder.")]
-At = Annotated[
-    list[str] | None,
-    typer.Option("--at", help="Use only this level of a factor, FACTOR=LEVEL; repeatable."),
-]
-Volumes = Annotated[Path | None, typer.Option("--volumes", help="Keep the volumes in this folder, not in memory.")]
-
-
-class Clock(StrEnum):
-    """Which time hosts live in."""
-
-    REAL = "real"
-    VIRTUAL = "virtual"
-
-
-InTime = Annotated[
-    Clock,
-    typer.Option("--clock", help="virtual (experimental): in virtual time, the same values on every machine."),
-]
-InParallel = Annotated[
-    int | None,
-    typer.Option(
-        "--parallel", min=1,
-        help="In virtual time: measure in N labs at once at most; default: as many as CPUs and memory allow.",
-    ),
-]  # fmt: skip
-SiteName = Annotated[str, typer.Option("--site", help=f"Take hosts from this site: {', '.join(SITES)}.")]
-HostsFile = Annotated[
-    Path | None, typer.Option("--hosts", help="Use the hosts of this file, over SSH, instead of nodes here.")
-]
-Every = Annotated[bool, typer.Option("--all", help="Print all tables, and the expectations one by one.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
-Plain = Annotated[bool, typer.Option("--plain", help="Print one line per event, even on a terminal.")]
-Events = Annotated[
-    str, typer.Option("--events", metavar="FILE", help="Append each event to FILE as a line of JSON; - prints it.")
-]
-Predict = Annotated[
-    int | None,
-    typer.Option("--predict", metavar="[N]", help="Measure N cells, or a fifth, and predict the rest.", min=0),
-]
-Dask = Annotated[
-    str,
-    typer.Option(
-        "--dask", metavar="ADDRESS|FILE",
-        help="Spread it over the workers of a Dask scheduler, or over the hosts of a hosts file.",
-    ),
-]  # fmt: skip
-Mixed = Annotated[
-    MixedMachines, typer.Option("--mixed", help="With --dask: what to do with machines that do not fit together.")
-]
-Insecure = Annotated[bool, typer.Option("--insecure", help="With --dask: allow a scheduler without TLS.")]
 
 
 def run(

@@ -290,7 +290,7 @@ def _stack(host: str, device: str, watched: Sequence[Watched]) -> StackMap:
     """Logs do not tell what a stack is made of: all devices that were busy are below the one that the workload
     saw."""
     moved = {name: amount for (_, name), amount in moved_by(watched).items()}
-    return StackMap(host, levels(host, (), {host: moved}, device))
+    return StackMap(host, levels(host, {host: moved}, device))
 
 
 def _used(each: Given) -> bool:

@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from typing import ClassVar, Literal, TypeAlias
 
 from blocklab.layers.base import Base
-from blocklab.layers.performance import BEHAVIOUR, BURST, LATENCIES, Performance, bad_limits, given
+from blocklab.layers.performance import BEHAVIOUR, BURST, LATENCIES, bad_limits, given
 from blocklab.model import places
-from blocklab.model.ground import Topology
+from blocklab.model.ground import Performance, Topology
 from blocklab.model.layer import Layer, Place
 from blocklab.model.node_programs import program
 from blocklab.model.plan import Argv, Fact, Kind, Plan, Port, Run, Step, Wait

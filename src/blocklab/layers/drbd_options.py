@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import re
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import TypeAlias
 
-from blocklab.model.allowed import PLAIN, WORD, Allowed, entries
-from blocklab.model.knobs import Knob, Question, Table, Tell, bad_word, nearest, number, outside
+from blocklab.model.allowed import PLAIN, WORD, Allowed, Shape, entries
+from blocklab.model.dialect import BINARY, Dialect, size
+from blocklab.model.knobs import Knob, Question, Table, Tell, number
 
 Value: TypeAlias = str | int | bool
 Options: TypeAlias = Mapping[str, Mapping[str, Value]]
@@ -19,23 +19,22 @@ Options: TypeAlias = Mapping[str, Mapping[str, Value]]
 # may call one by its name.
 ALLOWED = Allowed(
     "DRBD",
-    {
-        **entries(
-            WORD, "after-sb-0pri after-sb-1pri after-sb-2pri rr-conflict on-congestion cram-hmac-alg shared-secret"
-        ),
-        **entries(WORD, "data-integrity-alg csums-alg verify-alg transport ping-timeout timeout"),
-        **entries(WORD, "on-io-error fencing read-balancing resync-after"),
-        **entries(WORD, "cpu-mask on-no-data-accessible on-no-quorum quorum quorum-minimum-redundancy"),
-        **entries(WORD, "on-suspended-primary-outdated"),
-    },
+    entries(
+        WORD,
+        """
+        after-sb-0pri after-sb-1pri after-sb-2pri rr-conflict on-congestion cram-hmac-alg shared-secret
+        data-integrity-alg csums-alg verify-alg transport ping-timeout timeout on-io-error fencing read-balancing
+        resync-after cpu-mask on-no-data-accessible on-no-quorum quorum quorum-minimum-redundancy
+        on-suspended-primary-outdated
+        """,
+    ),
     others=PLAIN,
+    # DRBD's own names are lower-case words with dashes; anything else could end the option and start another.
+    names=(r"[a-z][a-z0-9-]*", "is not a DRBD option's name; see drbd.conf(5)"),
 )
-# DRBD's own names are lower-case words with dashes; anything else could end the option and start another.
-_OPTION = re.compile(r"[a-z][a-z0-9-]*")
-_VALUE = re.compile(r"[A-Za-z0-9_.:/,%-]+")
+_HOLDS = Shape("a value that drbd.conf can hold", r"[A-Za-z0-9_.:/,%-]+")
 # "250k", "102400k", "100s" (sectors), "2M", "8000", as drbdsetup prints them.
-_SIZE = re.compile(r"^(?P<number>-?\d+)(?P<unit>[kKmMgGs]?)\Z")
-_UNITS = {"": 1, "s": 512, "k": 2**10, "m": 2**20, "g": 2**30}
+_UNITS = {"s": 512, **{case: BINARY[unit] for unit in ("", "k", "m", "g") for case in (unit, unit.upper())}}
 # What a bare number means, where it is not bytes or a count.
 BARE = {
     "resync-rate": "k", "c-max-rate": "k", "c-min-rate": "k",
@@ -56,13 +55,6 @@ _SECTIONS_8 = {"net": ("net-options",), "disk": ("attach",), "options": ("resour
 _SECTIONS_9 = {**_SECTIONS_8, "net": ("new-peer",), "disk": ("attach", "peer-device-options")}
 
 
-def text_of(value: Value) -> str:
-    """A value as drbd.conf has it."""
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    return str(value)
-
-
 def problems(options: Options) -> Iterator[tuple[str, str]]:
     """``(section.name, problem)`` of each option that a study may not have, whatever DRBD takes."""
     return _each(options, _problem)
@@ -81,10 +73,8 @@ def _each(options: Options, problem: Callable[[str, str, str], str | None]) -> I
 
 
 def _problem(section: str, name: str, value: str) -> str | None:
-    if not _OPTION.fullmatch(name):
-        return "is not a DRBD option's name; see drbd.conf(5)"
-    if not _VALUE.fullmatch(value):
-        return f"{value!r} is not a value that drbd.conf can hold"
+    if bad := _HOLDS.problem(value):
+        return bad
     if name in _AUTHENTICATION:
         return "is set by the layer itself, with a secret of the run's own on hosts of yours; leave it out"
     if (section, name) == ("net", "protocol"):
@@ -95,7 +85,7 @@ def _problem(section: str, name: str, value: str) -> str | None:
     # call-local-io-error, call-pri-lost, call-pri-lost-after-sb
     if value.startswith("call-") or (name == "fencing" and value != "dont-care"):
         return f"{value!r} calls a handler of drbd.conf, and a node has none; leave it out"
-    if name in PATIENCE and not _SIZE.match(value):
+    if name in PATIENCE and size(value, _UNITS) is None:
         return f"{value!r} is not a number; write it in tenths of a second"
     if name == "al-extents" and value.isdecimal() and int(value) > EXTENTS:
         return f"{value} is more than the activity log has room for: at most {EXTENTS}, as the kernel would take"
@@ -144,32 +134,34 @@ QUESTION = Question("drbd", ask)
 
 def _unknown(section: str, name: str, value: str, table: Table) -> str | None:
     """Why DRBD would refuse an option, or take another value."""
-    knob = table[section].get(name)
-    if knob is None:
-        other = next((other for other, options in table.items() if name in options), "")
-        if not other and name in QUORUM:
-            return (
-                "needs DRBD 9, and the driver of the image is 8.4; `blocklab image build --modules` takes another"
-            )
-        if not other:
-            return f"DRBD has no such {section} option{nearest(name, table[section])}"
+    owners = [other for other, options in table.items() if name in options]
+    if not owners and name in QUORUM:
+        return "needs DRBD 9, and the driver of the image is 8.4; `blocklab image build --modules` takes another"
+    if owners and section not in owners:
+        other = owners[0]
         return f"is an option of DRBD's {other} section; write it there"
     # drbd.conf has a resource's name, which drbdadm makes a number of.
-    if name == "resync-after":
-        return None
-    if knob.kind == "truth" and value not in ("yes", "no"):
-        return f"{value!r} is neither true nor false"
-    if knob.kind == "word":
-        return bad_word(knob, value)
-    if knob.kind != "integer" or value in knob.words:
-        return None
-    match = _SIZE.match(value)
-    if match is None:
+    return None if name == "resync-after" else _dialect(section).problem(name, value, table[section])
+
+
+def _amount(value: str, knob: Knob) -> float:
+    found = size(value, _UNITS, knob.unit)
+    if found is None:
         words = f", nor one of {', '.join(knob.words)}" if knob.words else ""
-        return f"{value!r} is not a number{words}; write it like 8000 or 2M"
+        raise ValueError(f"{value!r} is not a number{words}; write it like 8000 or 2M")
     # Bounds are in the option's own unit, sectors or KiB for some.
-    size = int(match["number"]) * _UNITS[match["unit"].lower() or knob.unit]
-    return outside(knob, size / _UNITS[knob.unit], value, knob.unit)
+    return found / _UNITS[knob.unit]
+
+
+def _dialect(section: str) -> Dialect:
+    truths = {"yes": "yes", "no": "no"}
+    missing = f"DRBD has no such {section} option"
+    return Dialect(missing, _amount, true="yes", false="no", truths=truths, cased=True)
+
+
+def text_of(value: Value) -> str:
+    """A value as drbd.conf has it."""
+    return _dialect("").text(value)
 
 
 def canonical(value: str, bare: str = "") -> str:
@@ -177,5 +169,5 @@ def canonical(value: str, bare: str = "") -> str:
 
     ``bare`` is the unit of a number without one.
     """
-    match = _SIZE.match(value)
-    return str(int(match["number"]) * _UNITS[match["unit"].lower() or bare]) if match else value
+    found = size(value, _UNITS, bare)
+    return value if found is None else str(found)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import ClassVar
@@ -11,8 +10,9 @@ import msgspec
 
 from blocklab.layers import mysql_settings
 from blocklab.layers.base import START_SECONDS, Base, max_connections_of
-from blocklab.layers.mysql_settings import Value, config, made_with, parse_variables, problem, query, text_of
+from blocklab.layers.mysql_settings import config, made_with, parse_variables, problem, query, text_of
 from blocklab.model import access, numbers, places
+from blocklab.model.dialect import Value, size
 from blocklab.model.dsn import Dsn
 from blocklab.model.ground import Topology
 from blocklab.model.knobs import Question, Table
@@ -24,8 +24,6 @@ from blocklab.model.programs import MYSQL_HOME
 DATABASE = "bench"
 USER = "root"
 LOOPBACK = ("127.0.0.1",)
-# "1280M", "4g", 134217728 (bytes)
-_SIZE = re.compile(r"^(?P<number>\d+)(?P<unit>[kKmMgGtT]?)\Z")
 _INIT_SECONDS = 600.0
 _STOP_SECONDS = 30
 # 2026-11-21  7:04:24 0 [Note] /usr/sbin/mariadbd: ready for connections.
@@ -81,14 +79,12 @@ class _Server(Base, frozen=True):
 
     def unknown(self, table: Table) -> Iterable[tuple[str, str]]:
         """Names that are no variable, and bad values."""
-        found = mysql_settings.unknown(self.title, self.settings, table)
+        found = mysql_settings.dialect(self.title).problems(self.settings, table[""])
         return ((f"settings.{name}", why) for name, why in found)
 
     def memory(self) -> dict[str, tuple[str, float]]:
         value = str(self.settings.get("innodb_buffer_pool_size", ""))
-        match = _SIZE.match(value)
-        size = int(match["number"]) * 2.0 ** (10 * " kmgt".index(match["unit"].lower() or " ")) if match else 0.0
-        return {"settings.innodb_buffer_pool_size": (value, size)}
+        return {"settings.innodb_buffer_pool_size": (value, float(size(value.lower()) or 0))}
 
     def plan(self, place: Place, below: tuple[Port, ...]) -> Plan:
         """System tables, configuration, start, the database ``bench``; undone by SIGKILL."""

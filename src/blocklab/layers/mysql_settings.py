@@ -3,39 +3,40 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
-from typing import TypeAlias
+from collections.abc import Mapping
 
 from blocklab.model.access import mysql_client
 from blocklab.model.allowed import PLAIN, Allowed, Shape, entries
+from blocklab.model.dialect import Dialect, Value, size
 from blocklab.model.dsn import Dsn
-from blocklab.model.knobs import Kind, Knob, Table, Tell, bad_word, nearest, number, outside
+from blocklab.model.knobs import Kind, Knob, Number, Table, Tell, number
 from blocklab.model.plan import Argv
-
-Value: TypeAlias = str | int | float | bool
 
 # "sync_binlog", "innodb_buffer_pool_size": a system variable as SHOW GLOBAL VARIABLES spells it.
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
 # Neither quotes, backslashes and comment signs, which option files treat in ways of their own, nor line breaks.
-_VALUE = re.compile(r"[A-Za-z0-9_.,:;=+/@%*~ -]*")
-# "loose_x" is ignored where x is unknown: other spellings of a variable's name.
-_PREFIX = re.compile(r"^(loose|enable|disable|maximum|autoset)_")
+_HOLDS = Shape(
+    "a value that the server's configuration file can hold",
+    r"[A-Za-z0-9_.,:;=+/@%*~\x20-]*",
+)
 # Where the layer itself decides.
-_OURS = frozenset(
-    {
-        "auto_generate_certs", "basedir", "bind_address", "caching_sha2_password_auto_generate_rsa_keys",
-        "character_sets_dir", "chroot", "datadir", "extra_port", "init_file", "lc_messages_dir", "log_basename",
-        "log_error", "mysqlx", "named_pipe", "pid_file", "port", "require_secure_transport", "secure_file_priv",
-        "sha256_password_auto_generate_rsa_keys", "skip_name_resolve", "skip_networking", "socket", "ssl",
-        "tls_version", "user",
-    }
-)  # fmt: skip
-# What the server writes would go past the layers below, so it would not be measured.
-_ELSEWHERE = re.compile(r"(_dir|_directory|_dir_path|^tmpdir|_tmpdir|_log_file|_log_index|^log_bin_index|_log)$")
-_SWITCHES = frozenset({"general_log", "slow_query_log", "relay_log_recovery", "log_slow_query"})
+_OURS = (
+    "auto_generate_certs|basedir|bind_address|caching_sha2_password_auto_generate_rsa_keys|character_sets_dir|chroot|"
+    "datadir|extra_port|init_file|lc_messages_dir|log_basename|log_error|mysqlx|named_pipe|pid_file|port|"
+    "require_secure_transport|secure_file_priv|sha256_password_auto_generate_rsa_keys|skip_name_resolve|"
+    "skip_networking|socket|ssl|tls_version|user|ssl_.*"
+)
+# What the server writes would go past the layers below, so it would not be measured. These are switches.
+_ELSEWHERE = (
+    "(?!(general_log|slow_query_log|relay_log_recovery|log_slow_query)$)"
+    "(.*(_dir|_directory|_dir_path|_tmpdir|_log_file|_log_index|_log)|tmpdir|log_bin_index)"
+)
 # Options with these beginnings load a library or start a program. The server takes the beginning of an option's
 # name for the whole, so a name that one of these starts with is refused as well.
-_PROGRAMS = ("plugin_load", "plugin_dir", "early_plugin_load", "wsrep_", "gdb", "log_error_services")
+_PROGRAMS = "|".join(
+    "|".join((f"{start}.*", *(start[:end] for end in range(1, len(start)))))
+    for start in ("plugin_load", "plugin_dir", "early_plugin_load", "wsrep_", "gdb", "log_error_services")
+)
 # "mrr=on,mrr_cost_based=off", "ANSI,NO_ZERO_DATE", "+00:00", ""
 _WORDS = Shape(
     "words of letters, digits and _ . : , = + -",
@@ -49,40 +50,34 @@ _FILES = Shape("files in the data directory like ibdata1:12M:autoextend", rf"{_O
 ALLOWED = Allowed(
     "the server",
     {
-        **entries(_WORDS, "alter_algorithm aria_group_commit aria_log_purge_type aria_recover_options"),
-        **entries(_WORDS, "aria_stats_method"),
-        **entries(_WORDS, "aria_sync_log_dir binlog_checksum binlog_format binlog_row_image binlog_row_metadata"),
-        **entries(_WORDS, "binlog_row_value_options binlog_transaction_dependency_tracking block_encryption_mode"),
-        **entries(_WORDS, "character_set_filesystem character_set_server character_set_client collation_server"),
-        **entries(_WORDS, "column_compression_zlib_strategy completion_type concurrent_insert"),
-        **entries(_WORDS, "default_regex_flags"),
-        **entries(_WORDS, "default_storage_engine default_tmp_storage_engine default_time_zone delay_key_write"),
-        **entries(_WORDS, "enforce_gtid_consistency enforce_storage_engine event_scheduler explain_format"),
-        **entries(_WORDS, "gtid_mode"),
-        **entries(_WORDS, "gtid_pos_auto_engines histogram_type innodb_buffer_pool_filename"),
-        **entries(_WORDS, "innodb_change_buffering"),
-        **entries(_WORDS, "innodb_checksum_algorithm innodb_compression_algorithm innodb_deadlock_report"),
-        **entries(_WORDS, "innodb_default_row_format innodb_doublewrite innodb_encrypt_tables"),
-        **entries(_WORDS, "innodb_flush_method"),
-        **entries(_WORDS, "innodb_instant_alter_column_allowed innodb_linux_aio innodb_monitor_disable"),
-        **entries(_WORDS, "innodb_monitor_enable innodb_stats_method internal_tmp_disk_storage_engine"),
-        **entries(_WORDS, "internal_tmp_mem_storage_engine lc_messages lc_time_names log_disabled_statements"),
-        **entries(_WORDS, "log_output"),
-        **entries(_WORDS, "log_slow_disabled_statements log_slow_filter log_slow_verbosity log_timestamps"),
-        **entries(_WORDS, "myisam_recover_options myisam_stats_method note_verbosity old_alter_table old_mode"),
-        **entries(_WORDS, "optimizer_adjust_secondary_key_costs optimizer_switch optimizer_trace"),
-        **entries(_WORDS, "optimizer_trace_features performance_schema_instrument query_cache_type rbr_exec_mode"),
-        **entries(_WORDS, "replica_exec_mode replica_parallel_type rpl_semi_sync_master_wait_point"),
-        **entries(_WORDS, "rpl_semi_sync_source_wait_point session_track_gtids session_track_transaction_info"),
-        **entries(_WORDS, "slave_exec_mode slave_parallel_mode slave_parallel_type slave_type_conversions"),
-        **entries(_WORDS, "sql_mode"),
-        **entries(_WORDS, "system_versioning_alter_history tc_heuristic_recover terminology_use_previous"),
-        **entries(_WORDS, "thread_handling thread_pool_priority transaction_isolation"),
-        **entries(_WORDS, "transaction_write_set_extraction"),
-        **entries(_WORDS, "tx_isolation updatable_views_with_limit use_secondary_engine use_stat_tables"),
+        **entries(_WORDS, """
+            alter_algorithm aria_group_commit aria_log_purge_type aria_recover_options aria_stats_method
+            aria_sync_log_dir binlog_checksum binlog_format binlog_row_image binlog_row_metadata
+            binlog_row_value_options binlog_transaction_dependency_tracking block_encryption_mode
+            character_set_filesystem character_set_server character_set_client collation_server
+            column_compression_zlib_strategy completion_type concurrent_insert default_regex_flags
+            default_storage_engine default_tmp_storage_engine default_time_zone delay_key_write
+            enforce_gtid_consistency enforce_storage_engine event_scheduler explain_format gtid_mode
+            gtid_pos_auto_engines histogram_type innodb_buffer_pool_filename innodb_change_buffering
+            innodb_checksum_algorithm innodb_compression_algorithm innodb_deadlock_report innodb_default_row_format
+            innodb_doublewrite innodb_encrypt_tables innodb_flush_method innodb_instant_alter_column_allowed
+            innodb_linux_aio innodb_monitor_disable innodb_monitor_enable innodb_stats_method
+            internal_tmp_disk_storage_engine internal_tmp_mem_storage_engine lc_messages lc_time_names
+            log_disabled_statements log_output log_slow_disabled_statements log_slow_filter log_slow_verbosity
+            log_timestamps myisam_recover_options myisam_stats_method note_verbosity old_alter_table old_mode
+            optimizer_adjust_secondary_key_costs optimizer_switch optimizer_trace optimizer_trace_features
+            performance_schema_instrument query_cache_type rbr_exec_mode replica_exec_mode replica_parallel_type
+            rpl_semi_sync_master_wait_point rpl_semi_sync_source_wait_point session_track_gtids
+            session_track_transaction_info slave_exec_mode slave_parallel_mode slave_parallel_type
+            slave_type_conversions sql_mode system_versioning_alter_history tc_heuristic_recover
+            terminology_use_previous thread_handling thread_pool_priority transaction_isolation
+            transaction_write_set_extraction tx_isolation updatable_views_with_limit use_secondary_engine
+            use_stat_tables
+        """),
         **entries(_FILES, "innodb_data_file_path innodb_temp_data_file_path"),
-        **entries(_WORDS, "binlog_do_db binlog_ignore_db character_set_collations mhnsw_default_distance"),
-        **entries(_WORDS, "new_mode"),
+        **entries(_WORDS, """
+            binlog_do_db binlog_ignore_db character_set_collations mhnsw_default_distance new_mode
+        """),
     },
     {
         "skip_grant_tables": "anybody could log in to the server",
@@ -91,6 +86,14 @@ ALLOWED = Allowed(
         "ft_stopword_file": "it names a file of the host", "des_key_file": "it names a file of the host",
     },
     PLAIN,
+    never={
+        _OURS: "is set by the layer itself; leave it out",
+        _PROGRAMS: "would make the server load a library or run a program; not allowed in a study",
+        # "loose_x" is ignored where x is unknown: other spellings of a variable's name.
+        "(loose|enable|disable|maximum|autoset)_.*":
+        "is an option's prefix and a variable; write the variable's own name, with true or false",
+        _ELSEWHERE: "is where the server writes; all of it stays on the layer below, so leave it out",
+    },
 )  # fmt: skip
 # They decide what the files look like once tables are made, so they go into the command that makes them.
 MADE_WITH = frozenset(
@@ -171,62 +174,38 @@ def problem(name: str, value: Value) -> str | None:
         meant = name.lower().replace("-", "_")
         example = meant if _NAME.fullmatch(meant) else "it as SHOW GLOBAL VARIABLES does, e.g. sync_binlog"
         return f"is not the name of a server variable; write {example}"
-    if name in _OURS or name.startswith("ssl_"):
-        return "is set by the layer itself; leave it out"
-    if any(name.startswith(start) or start.startswith(name) for start in _PROGRAMS):
-        return "would make the server load a library or run a program; not allowed in a study"
-    if _PREFIX.match(name):
-        return "is an option's prefix and a variable; write the variable's own name, with true or false"
-    if _ELSEWHERE.search(name) and name not in _SWITCHES:
-        return "is where the server writes; all of it stays on the layer below, so leave it out"
-    if name == "log_bin" and not isinstance(value, bool):
-        return _REFUSED_BINLOG
-    if not _VALUE.fullmatch(text_of(value)):
-        return f"{text_of(value)!r} is not a value that the server's configuration file can hold"
-    return None if name == "log_bin" else ALLOWED.problem(name, text_of(value).strip())
+    if name == "log_bin":
+        return None if isinstance(value, bool) else _REFUSED_BINLOG
+    return _HOLDS.problem(text_of(value)) or ALLOWED.problem(name, text_of(value).strip())
 
 
-def unknown(title: str, settings: Mapping[str, Value], table: Table) -> Iterator[tuple[str, str]]:
-    """``(name, problem)`` of each setting that the server, called ``title``, would not take as it is."""
-    variables = table[""]
-    for name, value in settings.items():
-        if name not in variables:
-            yield name, f"{title} has no such variable{nearest(name, variables)}"
-        elif variables[name].fixed:
-            yield name, f"{title} does not accept it as a startup option; leave it out"
-        elif why := _bad_value(variables[name], text_of(value)):
-            yield name, why
-
-
-def _bad_value(knob: Knob, value: str) -> str | None:
-    """Why the server would refuse a value, or take another one in its place."""
-    word = value.strip().lower()
-    if knob.kind == "truth":
-        return None if word in _BOOLEAN or word in ("0", "1") else f"{value!r} is neither true nor false"
-    if knob.kind in ("integer", "real"):
-        return _bad_number(knob, value)
-    # "mrr=on,default": a list of switches
-    parts = [part.strip().partition("=")[0] for part in word.split(",")] if knob.kind == "words" else [word]
-    several = (bad_word(knob, part) for part in parts if part not in ("", "default"))
-    return next(filter(None, several), None)
-
-
-def _bad_number(knob: Knob, value: str) -> str | None:
-    text = value.strip().lower()
-    if match := _SIZE.fullmatch(text):
-        return outside(knob, int(match["number"]) * _FACTORS[match["unit"]], value)
+def _amount(value: str, knob: Knob) -> Number:
+    text = value.lower()
+    if (found := size(text)) is not None:
+        return found
     if not _REAL.fullmatch(text):
-        return f"{value!r} is not a number"
+        raise ValueError(f"{value!r} is not a number")
     if knob.kind == "integer":
-        return f"{value!r} is not a whole number"
-    return outside(knob, float(text), value)
+        raise ValueError(f"{value!r} is not a whole number")
+    return float(text)
+
+
+def dialect(title: str) -> Dialect:
+    """That of the server called ``title``."""
+    return Dialect(
+        f"{title} has no such variable",
+        _amount,
+        _BOOLEAN,
+        f"{title} does not accept it as a startup option; leave it out",
+        true="ON",
+        false="OFF",
+        usual=frozenset({"", "default"}),
+    )
 
 
 def text_of(value: Value) -> str:
-    """A value as the server takes it."""
-    if isinstance(value, bool):
-        return "ON" if value else "OFF"
-    return str(value)
+    """A value as both servers take it."""
+    return dialect("").text(value)
 
 
 def config(settings: Mapping[str, Value]) -> str:
@@ -268,12 +247,9 @@ def parse_variables(text: str, wanted: Mapping[str, str]) -> dict[str, str]:
     return found
 
 
-# "256M", "1g", "134217728", "-1"
-_SIZE = re.compile(r"(?P<number>-?\d+)(?P<unit>[kmgtpe]?)")
-_FACTORS = {unit: 2 ** (10 * power) for power, unit in enumerate(["", "k", "m", "g", "t", "p", "e"])}
 # "10.000000" is how the server shows 10 s.
 _REAL = re.compile(r"-?(\d+|\d*\.\d+)(e[-+]?\d+)?")
-_BOOLEAN = {"on": "1", "true": "1", "off": "0", "false": "0"}
+_BOOLEAN = {"on": "1", "true": "1", "1": "1", "off": "0", "false": "0", "0": "0"}
 # "utf8", "utf8_general_ci": today's name has the number of bytes in it.
 _UTF8 = re.compile(r"^utf8(?=_|$)")
 # Modes of sql_mode that stand for several, which the server shows beside them.
@@ -283,8 +259,8 @@ _SEVERAL = frozenset({"ansi", "traditional", "oracle", "mssql", "db2", "maxdb", 
 def canonical(text: str) -> str:
     """One spelling for each value: 1G is 1073741824, ON is true and 1, and a list has no order."""
     value = text.strip().lower()
-    if match := _SIZE.fullmatch(value):
-        return str(int(match["number"]) * _FACTORS[match["unit"]])
+    if (number := size(value)) is not None:
+        return str(number)
     if _REAL.fullmatch(value):
         return f"{round(float(value), 9) + 0.0:.9f}".rstrip("0").rstrip(".")
     if "," in value:

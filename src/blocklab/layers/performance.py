@@ -7,54 +7,9 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any, Protocol
 
-import msgspec
+from blocklab.model.ground import Degrade, Performance, Slow
+from blocklab.model.units import Duration
 
-from blocklab.model.ground import Degrade, Slow
-from blocklab.model.units import Bandwidth, Duration, Size
-
-
-class Performance(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """What a profile says; ``None`` where it says nothing. The names are those of the fields of ``volume``."""
-
-    read_latency: Duration | None = None
-    """What a read takes at queue depth 1."""
-    write_latency: Duration | None = None
-    """What a write takes at queue depth 1."""
-    iops: int | None = None
-    """I/Os per second, reads and writes together."""
-    burst_iops: int | None = None
-    """I/Os per second while the bucket lasts."""
-    burst_seconds: int | None = None
-    """How long they last from a full bucket that nothing refills."""
-    bandwidth: Bandwidth | None = None
-    """Bytes per second, reads and writes together."""
-    read_iops: int | None = None
-    """I/Os per second of reads alone."""
-    write_iops: int | None = None
-    """I/Os per second of writes alone."""
-    read_bandwidth: Bandwidth | None = None
-    """Bytes per second of reads alone."""
-    write_bandwidth: Bandwidth | None = None
-    """Bytes per second of writes alone."""
-    read_quantiles: dict[str, Duration] | None = None
-    """What reads take at queue depth 1, e.g. ``{p50: 0.5ms, p99: 3ms}``, in place of ``read_latency``."""
-    write_quantiles: dict[str, Duration] | None = None
-    """What writes take at queue depth 1, in place of ``write_latency``."""
-    read_latency_per_mib: Duration | None = None
-    """Added to what a read takes, for each MiB of it."""
-    write_latency_per_mib: Duration | None = None
-    """Added to what a write takes, for each MiB of it."""
-    io_most: Size | None = None
-    """A request that is larger counts as several I/Os of at most this size."""
-    slow: Slow | None = None
-    """Slow spells that come at random."""
-    degrade: Degrade | None = None
-    """Times at which less than the limits is left."""
-    seed: int | None = None
-    """Another one gives other draws of latencies and slow spells."""
-
-
-NAMES = Performance.__struct_fields__
 LATENCIES = ("read_latency", "write_latency")
 BURST = ("burst_iops", "burst_seconds")
 CAPS = tuple(f"{way}{what}" for what in ("iops", "bandwidth") for way in ("", "read_", "write_"))

@@ -11,9 +11,10 @@ import msgspec
 
 from blocklab.layers import postgres_settings
 from blocklab.layers.base import START_SECONDS, Base, max_connections_of
-from blocklab.layers.postgres_settings import BYTES, Value, alike, text_of
+from blocklab.layers.postgres_settings import DIALECT, alike, amount
 from blocklab.model import access, numbers, outside, places
 from blocklab.model.allowed import arguments
+from blocklab.model.dialect import Value
 from blocklab.model.dsn import Dsn
 from blocklab.model.ground import Topology
 from blocklab.model.knobs import Question, Table
@@ -35,7 +36,7 @@ _MADE = (
     f"LOOP EXECUTE format('GRANT %I TO {access.USER}', granted); END LOOP; END $$",
 )  # fmt: skip
 # "512MB", "1.5 GB", 16384 (blocks of 8 KiB): a memory parameter
-_SIZE = re.compile(r"^\s*(?P<number>\d+(?:\.\d+)?)(?:\s*(?P<unit>B|kB|MB|GB|TB))?\s*\Z")
+_SIZE = re.compile(r"\s*\d+(\.\d+)?\s*(B|kB|MB|GB|TB)?\s*")
 
 
 class Postgres(Base, frozen=True, tag="postgres"):
@@ -89,9 +90,8 @@ class Postgres(Base, frozen=True, tag="postgres"):
 
     def memory(self) -> dict[str, tuple[str, float]]:
         value = str(self.settings.get("shared_buffers", ""))
-        match = _SIZE.match(value)
-        size = float(match["number"]) * BYTES.get(match["unit"] or "", 8192) if match else 0.0
-        return {"settings.shared_buffers": (value, size)}
+        pages = amount(value, "8kB") if _SIZE.fullmatch(value) else 0.0
+        return {"settings.shared_buffers": (value, pages * 8192)}
 
     def plan(self, place: Place, below: tuple[Port, ...]) -> Plan:
         """initdb, configuration, start, the database ``bench``; undone by an immediate stop."""
@@ -163,7 +163,7 @@ class Postgres(Base, frozen=True, tag="postgres"):
             "SELECT json_object_agg(name, json_build_array(current_setting(name), setting, vartype, source, "
             "coalesce(unit, ''))) FROM pg_settings WHERE source <> 'default'"
         )
-        wanted = {name: text_of(value) for name, value in self.settings.items()}
+        wanted = {name: DIALECT.text(value) for name, value in self.settings.items()}
         argv = (*AS_POSTGRES, "psql", "-X", "-A", "-t", "-d", dsn, "-c", query)
         return Fact(host, "postgres", argv, partial(parse_settings, wanted=wanted), wanted)
 
@@ -185,7 +185,7 @@ def hba(place: Place) -> str:
 
 def quoted(value: Value) -> str:
     """A value as postgresql.conf takes it: in single quotes, a quote doubled, no line break."""
-    text = text_of(value).replace("\\", "\\\\").replace("'", "''").replace("\n", " ")
+    text = DIALECT.text(value).replace("\\", "\\\\").replace("'", "''").replace("\n", " ")
     return f"'{text}'"
 
 

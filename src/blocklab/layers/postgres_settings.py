@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any
 
 from blocklab.model.allowed import NOTHING, NUMBER, PLAIN, TEXT, WORD, Allowed, Shape, entries, words
-from blocklab.model.knobs import Kind, Knob, Question, Table, Tell, bad_word, listed, nearest, number, outside
+from blocklab.model.dialect import Dialect, Value
+from blocklab.model.knobs import Kind, Knob, Question, Table, Tell, listed, number
 from blocklab.model.outside import as_json
 from blocklab.model.programs import AS_POSTGRES
 
-Value: TypeAlias = str | int | float | bool
 # "shared_buffers", "TimeZone", "auto_explain.log_min_duration": a parameter, or an extension's parameter.
-_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*(\.[A-Za-z][A-Za-z0-9_]*)?")
+_NAME = r"[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*)?"
 # Where the layer itself decides.
-_OURS = frozenset(
-    {"port", "unix_socket_directories", "data_directory", "listen_addresses", "config_file", "hba_file"}
-)
-# Settings with these endings, set by a study, would make the server start a program of its own.
-_SHELL = re.compile(r"(_command|_librar(y|ies))$")
+_OURS = "port|unix_socket_directories|data_directory|listen_addresses|config_file|hba_file"
 _FILE = "it names a file of the host"
 # "Europe/Berlin", "+02:00"
 _ZONE = Shape("a time zone like UTC or Europe/Berlin", r"[A-Za-z0-9_+:-]+(?:/[A-Za-z0-9_+-]+){0,2}")
@@ -30,25 +27,23 @@ _WHERE = words("stderr", "csvlog", "jsonlog", "stderr,csvlog", "stderr,jsonlog",
 ALLOWED = Allowed(
     "PostgreSQL",
     {
-        **entries(WORD, "archive_mode backslash_quote bytea_output client_min_messages compute_query_id"),
-        **entries(WORD, "huge_pages"),
-        **entries(WORD, "constraint_exclusion default_toast_compression default_table_access_method io_method"),
-        **entries(WORD, "dynamic_shared_memory_type shared_memory_type log_error_verbosity"),
-        **entries(WORD, "log_min_error_statement"),
-        **entries(WORD, "log_min_messages log_statement log_connections plan_cache_mode"),
-        **entries(WORD, "recovery_init_sync_method"),
-        **entries(WORD, "recovery_prefetch session_replication_role stats_fetch_consistency synchronous_commit"),
-        **entries(WORD, "track_functions wal_compression wal_level wal_sync_method xmlbinary xmloption"),
-        **entries(WORD, "file_copy_method"),
-        **entries(WORD, "force_parallel_mode debug_parallel_query debug_logical_replication_streaming"),
-        **entries(WORD, "intervalstyle"),
-        **entries(WORD, "icu_validation_level client_encoding cluster_name application_name default_tablespace"),
-        **entries(WORD, "default_text_search_config lc_messages lc_monetary lc_numeric lc_time"),
-        **entries(WORD, "password_encryption"),
+        **entries(WORD, """
+            archive_mode backslash_quote bytea_output client_min_messages compute_query_id huge_pages
+            constraint_exclusion default_toast_compression default_table_access_method io_method
+            dynamic_shared_memory_type shared_memory_type log_error_verbosity log_min_error_statement
+            log_min_messages log_statement log_connections plan_cache_mode recovery_init_sync_method
+            recovery_prefetch session_replication_role stats_fetch_consistency synchronous_commit track_functions
+            wal_compression wal_level wal_sync_method xmlbinary xmloption file_copy_method force_parallel_mode
+            debug_parallel_query debug_logical_replication_streaming intervalstyle icu_validation_level
+            client_encoding cluster_name application_name default_tablespace default_text_search_config lc_messages
+            lc_monetary lc_numeric lc_time password_encryption
+        """),
         # Below the data directory.
         **entries(WORD, "log_directory log_filename"),
-        **entries(TEXT, "datestyle default_transaction_isolation search_path temp_tablespaces debug_io_direct"),
-        **entries(TEXT, "synchronous_standby_names wal_consistency_checking"),
+        **entries(TEXT, """
+            datestyle default_transaction_isolation search_path temp_tablespaces debug_io_direct
+            synchronous_standby_names wal_consistency_checking
+        """),
         **entries(_PREFIX, "log_line_prefix"),
         **entries(_ZONE, "timezone log_timezone"),
         **entries(_WHERE, "log_destination"),
@@ -62,21 +57,34 @@ ALLOWED = Allowed(
         "primary_conninfo": "the server would follow another one",
     },
     PLAIN,
+    names=(_NAME, "is not the name of a server parameter"),
+    never={
+        _OURS: "is set by the layer itself; leave it out",
+        r".*(_command|_librar(y|ies))": "would make the server run a command; not allowed in a study",
+    },
 )  # fmt: skip
 INITDB = Allowed(
     "initdb",
     {
         **entries(
-            NOTHING, "-k --data-checksums --no-data-checksums -N --no-sync -g --allow-group-access --no-locale"
+            NOTHING,
+            """
+            -k --data-checksums --no-data-checksums -N --no-sync -g --allow-group-access --no-locale
+            """,
         ),
         **entries(NUMBER, "--wal-segsize"),
-        **entries(WORD, "-E --encoding --locale --lc-collate --lc-ctype --lc-messages --lc-monetary --lc-numeric"),
-        **entries(WORD, "--lc-time --locale-provider --icu-locale --builtin-locale -T --text-search-config"),
-        **entries(WORD, "--sync-method"),
+        **entries(
+            WORD,
+            """
+            -E --encoding --locale --lc-collate --lc-ctype --lc-messages --lc-monetary --lc-numeric --lc-time
+            --locale-provider --icu-locale --builtin-locale -T --text-search-config --sync-method
+            """,
+        ),
     },
     dict.fromkeys(("-X", "--waldir"), "the log would be past the layers below"),
 )
 _BOOLEAN = {
+    "on": "on", "off": "off",
     "true": "on", "yes": "on", "1": "on", "t": "on", "y": "on",
     "false": "off", "no": "off", "0": "off", "f": "off", "n": "off",
 }  # fmt: skip
@@ -126,59 +134,27 @@ def _parameter(kind: str, unit: str, low: Any, high: Any, words: Sequence[str] |
 def problems(settings: Mapping[str, Value]) -> Iterator[tuple[str, str]]:
     """``(name, problem)`` of each setting that a study may not have, whatever the server."""
     spelled: dict[str, str] = {}
-    for name in settings:
+    for name, value in settings.items():
         other = spelled.setdefault(name.lower(), name)
         if other != name:
             yield name, f"is set twice: it is the same parameter as {other}"
-        elif not _NAME.fullmatch(name):
-            yield name, "is not the name of a server parameter"
-        elif name.lower() in _OURS:
-            yield name, "is set by the layer itself; leave it out"
-        elif _SHELL.search(name.lower()):
-            yield name, "would make the server run a command; not allowed in a study"
-        elif why := ALLOWED.problem(name.lower(), text_of(settings[name]).strip()):
+        # A letter like the sign of the kelvin becomes another's in lower case.
+        elif why := ALLOWED.problem(name.lower() if name.isascii() else name, DIALECT.text(value).strip()):
             yield name, why
 
 
 def unknown(settings: Mapping[str, Value], table: Table) -> Iterator[tuple[str, str]]:
     """``(name, problem)`` of each setting that the server would not take as it is."""
     parameters = {name.lower(): knob for name, knob in table[""].items()}
-    for spelled, value in settings.items():
-        name = spelled.lower()
-        # An extension's: the server takes any.
-        if "." in name:
-            continue
-        if name not in parameters:
-            yield spelled, f"PostgreSQL has no such parameter{nearest(name, parameters)}"
-        elif parameters[name].fixed:
-            yield spelled, "cannot be set: it is read-only"
-        elif why := _bad_value(name, parameters[name], text_of(value)):
-            yield spelled, why
+    for name, value in settings.items():
+        # An extension's the server takes, whatever it is.
+        if "." not in name and (why := DIALECT.problem(name.lower(), DIALECT.text(value), parameters)):
+            yield name, why
 
 
-def text_of(value: Value) -> str:
-    """A value as the server takes it."""
-    if isinstance(value, bool):
-        return "on" if value else "off"
-    return str(value)
-
-
-def _bad_value(name: str, knob: Knob, value: str) -> str | None:
-    word = value.strip().lower()
-    if knob.kind == "truth" and _BOOLEAN.get(word, word) not in ("on", "off"):
-        return f"{value!r} is neither true nor false"
-    if knob.kind == "word":
-        known = _ALIASES.get((name, word), word)
-        return None if _BOOLEAN.get(word) in knob.words or not bad_word(knob, known) else bad_word(knob, value)
-    if knob.kind not in ("integer", "real"):
-        return None
-    try:
-        found = amount(value, knob.unit)
-    except ValueError as error:
-        return str(error)
-    # Of 8kB pages a bound is a count, which is shown with the page.
-    shown = f" x {knob.unit}" if knob.unit[:1].isdigit() else knob.unit
-    return outside(knob, round(found) if knob.kind == "integer" else found, value, shown)
+def _amount(value: str, knob: Knob) -> float:
+    found = amount(value, knob.unit)
+    return round(found) if knob.kind == "integer" and math.isfinite(found) else found
 
 
 def amount(value: str, unit: str) -> float:
@@ -200,6 +176,15 @@ def amount(value: str, unit: str) -> float:
     # The server rounds a fraction to a whole number of the next smaller unit: 0.3GB is 307MB.
     smaller = max((each for each in units.values() if each < factor), default=1)
     return round(float(match["number"]) * factor / smaller) * smaller / (units[own] * int(unit[: -len(own)] or 1))
+
+
+DIALECT = Dialect(
+    "PostgreSQL has no such parameter",
+    _amount,
+    _BOOLEAN,
+    "cannot be set: it is read-only",
+    aliases=_ALIASES,
+)
 
 
 def alike(name: str, wanted: str, shown: Sequence[str]) -> bool:

@@ -10,18 +10,16 @@ from blocklab.layers.performance import (
     CAPS,
     LATENCIES,
     MOST_LATENCY,
-    NAMES,
     QUANTILES,
-    Performance,
     bad_behaviour,
     bad_limits,
     given,
 )
-from blocklab.model.ground import Degrade, Profile, Slow, Topology
+from blocklab.model.ground import Performance, Profile, Topology
 from blocklab.model.latency import requests
 from blocklab.model.layer import Place
 from blocklab.model.plan import Fact, Kind, Plan, Port, Wait
-from blocklab.model.units import Bandwidth, Duration, Size
+from blocklab.model.units import Size
 
 # mkfs.ext4 and DRBD's own notes still fit.
 LEAST_SIZE = Size("16MiB")
@@ -32,7 +30,7 @@ MOST_VOLUMES = 8
 READS, LEAST_READS = 40, 10
 
 
-class Volume(Base, frozen=True, tag="volume"):
+class Volume(Performance, Base, frozen=True, kw_only=True, omit_defaults=False, tag="volume"):
     """A raw volume, or several alike, that behave like a cloud disk: a sparse file in memory.
 
     With ``--volumes`` the file is in the folder that it names.
@@ -85,44 +83,6 @@ class Volume(Base, frozen=True, tag="volume"):
     provisioned: Size | None = None
     """The size that a profile's size-dependent values come from, when the lab provides less of it. Without it
     ``size``."""
-    read_latency: Duration | None = None
-    """What a read request takes at queue depth 1, at most 10 s, beside the way to the volume."""
-    write_latency: Duration | None = None
-    """What a write request takes at queue depth 1, at most 10 s."""
-    iops: int | None = None
-    """I/Os per second, reads and writes together. 0: no cap."""
-    burst_iops: int | None = None
-    """More than ``iops``; together with ``burst_seconds``."""
-    burst_seconds: int | None = None
-    """How long the burst can last from a full bucket that nothing refills."""
-    bandwidth: Bandwidth | None = None
-    """Bytes per second, reads and writes together, at least 4096B/s. ``0B/s``: no cap."""
-    read_iops: int | None = None
-    """I/Os per second of reads alone, in place of ``iops``."""
-    write_iops: int | None = None
-    """I/Os per second of writes alone, in place of ``iops``."""
-    read_bandwidth: Bandwidth | None = None
-    """Bytes per second of reads alone, in place of ``bandwidth``."""
-    write_bandwidth: Bandwidth | None = None
-    """Bytes per second of writes alone, in place of ``bandwidth``."""
-    read_quantiles: dict[str, Duration] | None = None
-    """What reads take at queue depth 1, by quantiles, e.g. ``{p50: 0.5ms, p99: 3ms, p99.9: 12ms}``, in place of
-    ``read_latency``."""
-    write_quantiles: dict[str, Duration] | None = None
-    """What writes take at queue depth 1, by quantiles, in place of ``write_latency``."""
-    read_latency_per_mib: Duration | None = None
-    """Added to what a read takes, for each MiB of it."""
-    write_latency_per_mib: Duration | None = None
-    """Added to what a write takes, for each MiB of it."""
-    io_most: Size | None = None
-    """A request that is larger counts as several I/Os of at most this size against ``iops``: 256KiB on AWS EBS and
-    on Azure. ``0B``: each request counts once."""
-    slow: Slow | None = None
-    """Slow spells that come at random: ``times``, ``for`` and ``every``; see ``profiles``."""
-    degrade: Degrade | None = None
-    """A schedule of times at which less than the caps is left: ``to``, ``for`` and ``every``."""
-    seed: int | None = None
-    """Another one gives other draws of the latencies and slow spells. 0 without it."""
     performance: Performance | None = None
     """What the profile said; blocklab fills it in for the record. It cannot be given."""
 
@@ -198,15 +158,16 @@ class Volume(Base, frozen=True, tag="volume"):
     def details(self) -> dict[str, Any]:
         """The size needs no name."""
         found = super().details()
-        return {"": found.pop("size")} | {name: value for name, value in found.items() if name != "count"}
+        first = {name: found.pop(name) for name in ("profile", "provisioned") if name in found}
+        return {"": found.pop("size")} | first | {name: value for name, value in found.items() if name != "count"}
 
     def profiles(self) -> tuple[Profile, ...]:
-        values = {name: given(self, name) for name in NAMES}
+        values = {name: given(self, name) for name in Performance.__struct_fields__}
         for latency, table in zip(LATENCIES, QUANTILES, strict=True):
             # The layer's own latency replaces its profile's quantiles.
             if getattr(self, latency) is not None and getattr(self, table) is None:
                 values[table] = None
-        known = {name: value for name, value in values.items() if value is not None}
+        known = {name: value or None for name, value in values.items()}
         return (Profile(size=self.size, **known),) * self.count
 
     def _spare(self) -> int:

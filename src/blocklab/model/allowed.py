@@ -58,16 +58,23 @@ class Allowed(msgspec.Struct, frozen=True):
 
     ``shapes``: by their names; a ``*`` stands for any letters. An option without a value has the value ``""``.
     ``refused``: why some are not among them, for whoever asks for one. ``others``: what all that stand in neither
-    may be set to, for a tool of which no option does harm by a number.
+    may be set to, for a tool of which no option does harm by a number. ``names``: a regular expression of any
+    name, and what is said of another. ``never``: by a regular expression of names, why no table can allow them.
     """
 
     tool: str
     shapes: Mapping[str, Shape]
     refused: Mapping[str, str] = {}
     others: Shape | None = None
+    names: tuple[str, str] = (r"(?s:.*)", "")
+    never: Mapping[str, str] = {}
 
     def problem(self, name: str, value: str) -> str | None:
         """Why a study may not set this option to this value; None where it may."""
+        if not re.fullmatch(self.names[0], name):
+            return self.names[1]
+        if why := next((why for names, why in self.never.items() if re.fullmatch(names, name)), None):
+            return why
         shape = self.shape(name)
         bad = shape.problem(value) if shape is not None else ""
         if bad is None:

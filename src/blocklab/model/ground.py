@@ -45,36 +45,53 @@ class Degrade(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defa
     """The period."""
 
 
-class Profile(msgspec.Struct, frozen=True):
-    """How a raw volume behaves. Without any limit or latency it is as fast as the site can make it.
+class Performance(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """How a raw volume behaves; None where nothing is said, and 0 is no limit."""
 
-    ``iops`` and ``bandwidth`` count reads and writes together; ``read_iops``, ``write_iops``,
-    ``read_bandwidth`` and ``write_bandwidth`` one direction alone. ``burst_iops`` may be used instead of ``iops``
-    for ``burst_seconds`` (a leaky bucket, as of AWS gp2) until the bucket is empty.
+    read_latency: Duration | None = None
+    """What a read request takes at queue depth 1, at most 10 s, beside the way to the volume."""
+    write_latency: Duration | None = None
+    """What a write request takes at queue depth 1, at most 10 s."""
+    iops: int | None = None
+    """I/Os per second, reads and writes together. 0: no cap."""
+    burst_iops: int | None = None
+    """More than ``iops``; together with ``burst_seconds``."""
+    burst_seconds: int | None = None
+    """How long the burst can last from a full bucket that nothing refills."""
+    bandwidth: Bandwidth | None = None
+    """Bytes per second, reads and writes together, at least 4096B/s. ``0B/s``: no cap."""
+    read_iops: int | None = None
+    """I/Os per second of reads alone, in place of ``iops``."""
+    write_iops: int | None = None
+    """I/Os per second of writes alone, in place of ``iops``."""
+    read_bandwidth: Bandwidth | None = None
+    """Bytes per second of reads alone, in place of ``bandwidth``."""
+    write_bandwidth: Bandwidth | None = None
+    """Bytes per second of writes alone, in place of ``bandwidth``."""
+    read_quantiles: dict[str, Duration] | None = None
+    """What reads take at queue depth 1, by quantiles, e.g. ``{p50: 0.5ms, p99: 3ms, p99.9: 12ms}``, in place of
+    ``read_latency``."""
+    write_quantiles: dict[str, Duration] | None = None
+    """What writes take at queue depth 1, by quantiles, in place of ``write_latency``."""
+    read_latency_per_mib: Duration | None = None
+    """Added to what a read takes, for each MiB of it."""
+    write_latency_per_mib: Duration | None = None
+    """Added to what a write takes, for each MiB of it."""
+    io_most: Size | None = None
+    """A request that is larger counts as several I/Os of at most this size against ``iops``: 256KiB on AWS EBS and
+    on Azure. ``0B``: each request counts once."""
+    slow: Slow | None = None
+    """Slow spells that come at random: ``times``, ``for`` and ``every``; see ``profiles``."""
+    degrade: Degrade | None = None
+    """A schedule of times at which less than the caps is left: ``to``, ``for`` and ``every``."""
+    seed: int | None = None
+    """Another one gives other draws of the latencies and slow spells. 0 without it."""
 
-    Quantiles (``p99`` -> seconds) replace the latency of their direction. A request larger than ``io_most`` bytes
-    counts as several I/Os.
-    """
+
+class Profile(Performance, frozen=True, kw_only=True):
+    """A raw volume that a site is to give. Without any limit or latency it is as fast as the site can make it."""
 
     size: Size
-    read_latency: Duration = Duration("0s")
-    write_latency: Duration = Duration("0s")
-    iops: int = 0
-    burst_iops: int = 0
-    burst_seconds: int = 0
-    bandwidth: Bandwidth = Bandwidth("0B/s")
-    read_iops: int = 0
-    write_iops: int = 0
-    read_bandwidth: Bandwidth = Bandwidth("0B/s")
-    write_bandwidth: Bandwidth = Bandwidth("0B/s")
-    read_quantiles: dict[str, Duration] = {}
-    write_quantiles: dict[str, Duration] = {}
-    read_latency_per_mib: Duration = Duration("0s")
-    write_latency_per_mib: Duration = Duration("0s")
-    io_most: Size = Size("0B")
-    slow: Slow | None = None
-    degrade: Degrade | None = None
-    seed: int = 0
 
     @property
     def plain(self) -> bool:
@@ -243,7 +260,8 @@ class Ground(msgspec.Struct, frozen=True):
 
     On hosts with a life of their own: ``prefix`` stands before the names of what stacks make there, numbers of
     devices and ports count from ``first``, and ``hostnames`` says what a host calls itself. ``guarded``: they may
-    have other users, so servers and mirrors ask for a secret (``model.access``).
+    have other users, so servers and mirrors ask for a secret (``model.access``). ``mapped``: the volumes are
+    device-mapper's mappings of the hosts' disks.
     """
 
     ends: Mapping[str, Mapping[str, End]]
@@ -253,6 +271,7 @@ class Ground(msgspec.Struct, frozen=True):
     first: int = 0
     hostnames: Mapping[str, str] = {}
     guarded: bool = False
+    mapped: bool = False
 
     def hostname(self, host: str) -> str:
         """What ``uname -n`` prints there."""

@@ -97,28 +97,3 @@ def listed(words: Iterable[str]) -> str:
     """``a, b or c``, for what one may choose of."""
     *others, last = words
     return f"{', '.join(others)} or {last}" if others else last
-
-
-def bad_word(knob: Knob, value: str) -> str | None:
-    """What is wrong with a word, in upper or lower case; the nearest one is told in lower case."""
-    words = [word.lower() for word in knob.words]
-    if not words or value.lower() in words:
-        return None
-    return f"{value!r} is not one of its values: {listed(knob.words)}{nearest(value.lower(), words)}"
-
-
-def outside(knob: Knob, number: Number, shown: str, unit: str = "") -> str | None:
-    """What is wrong with a number (in the knob's unit), which the study has as ``shown``; None if nothing.
-
-    ``unit`` is how the bounds are shown.
-    """
-    low, high = knob.least, knob.most
-    if (low is None or number >= low) and (high is None or number <= high):
-        if knob.step > 1 and number % knob.step:
-            return f"{shown} is not a multiple of {knob.step}{unit}"
-        return None
-    if low is None:
-        return f"{shown} is out of range: at most {high}{unit}"
-    if high is None:
-        return f"{shown} is out of range: at least {low}{unit}"
-    return f"{shown} is out of range: from {low}{unit} to {high}{unit}"

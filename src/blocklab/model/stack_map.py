@@ -132,7 +132,8 @@ class StackMap(msgspec.Struct, frozen=True):
     what was set by measuring.
     ``machine``: of the hosts' one machine, while the cell lasted: its CPU time that was ``busy``, ``steal`` and
     taken by programs that are not the lab's (``foreign``), and the time in which a program waited for a CPU
-    (``pressure``), in per cent; empty where it is not known."""
+    (``pressure``), in per cent; empty where it is not known. ``mapped``: the lowest devices are mappings of disks
+    (``Ground``)."""
 
     active: str = ""
     levels: tuple[Level, ...] = ()
@@ -141,6 +142,7 @@ class StackMap(msgspec.Struct, frozen=True):
     tuned: Mapping[str, Tuned] = {}
     machine: Mapping[str, float] = {}
     clocks: Mapping[str, tuple[Clock, ...]] = {}
+    mapped: bool = False
 
     def nics(self) -> dict[str, tuple[str, ...]]:
         """``wires``, however they were stored."""

@@ -41,17 +41,13 @@ ALLOWED = Allowed(
         """,
     ),
     {"kernel.*": _PROGRAM, "fs.*": _PROGRAM, "fs.*.*": _PROGRAM},
+    names=(r"[a-z0-9_]+(\.[A-Za-z0-9_-]+)+", "is not a kernel parameter; write it like net.ipv4.tcp_rmem"),
 )
 
 
 def generic(name: str) -> str:
     """A parameter of one interface by the name that all have: ``net.ipv4.conf.*.rp_filter``."""
     return _OF_INTERFACES.sub(r"\1.*.", name)
-
-
-def problem(name: str, value: str) -> str | None:
-    """Why a study may not set this parameter to this value, whatever the kernel; None where it may."""
-    return ALLOWED.problem(name, value.strip())
 
 
 def ask(tell: Tell, where: str) -> Table:

@@ -184,6 +184,9 @@ class Shaped(Capability, Protocol):
 class CountsIo(Capability, Protocol):
     """A workload that tells how many bytes it moved, so that the kernel's counters can confirm it."""
 
+    program: ClassVar[str]
+    """What it is called in a sentence about its counts."""
+
     def io_options(self) -> tuple[Mapping[str, str], ...]:
         """fio's options of each of its jobs, which say how its own counts compare with the devices'."""
 

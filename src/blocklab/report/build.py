@@ -7,7 +7,7 @@ import contextlib
 import dataclasses
 import json
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,8 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from blocklab import __version__
 from blocklab.charts.all import draw
-from blocklab.charts.base import ON_DARK, PAPER, PAPER_ON_DARK, Chart, colours, config
+from blocklab.charts.base import ON_DARK, PAPER, PAPER_ON_DARK, Chart, Charts, colours, config
+from blocklab.charts.cost import COST
 from blocklab.charts.layout import layouts
 from blocklab.errors import StoreError
 from blocklab.lang.catalogue import language, term
@@ -55,7 +56,6 @@ from blocklab.stats.worth import expected_line, next_step, worth
 from blocklab.store.folder import StudyFolder
 from blocklab.study.types import View
 
-LINES = ("throughput-", "bandwidth-", "await-", "iops-", "cpu-", "network-")
 _WORDS = {"ok": ("✓", "ok"), "failed": ("✗", "failed"), "unknown": ("?", "unknown")}
 
 
@@ -156,8 +156,8 @@ def html(analysis: Analysis, said: Answer, source: str, csv: bytes | None = None
     page itself; without it the page stands beside its twins."""
     made = environment()
     drawn = draw(analysis)
-    first = _first(drawn.shown)
-    rest = [chart for chart in drawn.shown if chart is not first]
+    first = _first(drawn)
+    rest = Charts(tuple(chart for chart in drawn.shown if chart is not first), drawn.left_out)
     decided = [each for each in analysis.verdicts if each.status != "unknown"]
     good = sum(run.outcome.status == "ok" for run in analysis.every)
     limited, unlisted = limited_rows(analysis)
@@ -180,17 +180,17 @@ def html(analysis: Analysis, said: Answer, source: str, csv: bytes | None = None
         good=good,
         took=seconds(sum(run.outcome.seconds for run in analysis.every)),
         words=_WORDS,
-        curves=[chart for chart in rest if chart.name.startswith(("sweep-", "share-", "heat-", "knee-"))],
-        forests=[chart for chart in rest if chart.name == "by-machine"],
+        curves=rest.of("curves"),
+        forests=rest.of("machines"),
         machines=machine_rows(analysis),
         ratios=ratio_rows(analysis),
         ratio_columns=RATIOS,
         predictions=prediction_tables(analysis.fits),
-        bars=[chart for chart in rest if chart.name == "bars"],
-        clouds=[chart for chart in rest if chart.name.startswith("latency-")],
-        lines=[c for c in rest if c.name.startswith(LINES)],
+        bars=rest.of("bars"),
+        clouds=rest.of("latency"),
+        lines=rest.of("time"),
         left_out=drawn.left_out,
-        drills=drill_section(analysis, rest),
+        drills=drill_section(analysis, rest.of("drills")),
         drill_columns=DRILL_COLUMNS,
         drill_words=DRILL_WORDS,
         most_ids=MOST_IDS,
@@ -224,13 +224,10 @@ def html(analysis: Analysis, said: Answer, source: str, csv: bytes | None = None
     )
 
 
-def _first(shown: Sequence[Chart]) -> Chart | None:
+def _first(drawn: Charts) -> Chart | None:
     """The chart that shows the answer: what safety costs, what a factor does, or else the shares."""
-    for names in (("cost",), ("share-", "sweep-", "heat-"), ("bars",)):
-        found = next((chart for chart in shown if chart.name.startswith(names)), None)
-        if found is not None:
-            return found
-    return None
+    cost = [chart for chart in drawn.of("drills") if chart.name == COST]
+    return next(iter((*cost, *drawn.of("curves"), *drawn.of("bars"))), None)
 
 
 def dress(made: Environment) -> dict[str, Any]:

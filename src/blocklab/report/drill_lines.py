@@ -11,8 +11,8 @@ from blocklab.model.terminal import Text
 from blocklab.report.drills import NONE, WORDS, fields, status_of
 from blocklab.report.grid import grid
 from blocklab.stats.analysis import Analysis, analyse
-from blocklab.stats.drills import Summary, rate_text, summaries, tally
-from blocklab.stats.format import percent
+from blocklab.stats.drills import Summary, summaries, tally
+from blocklab.stats.format import digits, percent
 from blocklab.stats.sentences import drill_points
 from blocklab.store.folder import StudyFolder
 
@@ -40,7 +40,7 @@ def drill_parts(analysis: Analysis) -> Iterator[RenderableType]:
 def _cells(each: Summary) -> list[Text]:
     mine = fields(each)
     status = status_of(each)
-    rate = Text(rate_text(each.rate).partition("\u00a0")[0] or NONE)
+    rate = Text(NONE if each.rate is None else digits(each.rate.value, each.rate.half, "1/s", "tps")[0])
     if each.relative is not None and not each.base:
         rate.append(f" {percent(each.relative.value)}", style="bold")
     return [

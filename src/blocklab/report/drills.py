@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from blocklab.charts.base import Chart, slug
-from blocklab.charts.cost import stack_colours
+from blocklab.charts.cost import COST, stack_colours
 from blocklab.lang import term
 from blocklab.model.drill import Drill
 from blocklab.stats.analysis import Analysis
@@ -17,12 +17,13 @@ from blocklab.stats.drill_findings import drill_details
 from blocklab.stats.drill_view import chosen
 from blocklab.stats.drills import (
     Summary,
+    again_text,
     before_text,
     losing_text,
     never_text,
+    rate_again_text,
     rate_text,
-    recovered_text,
-    rto_text,
+    spread_text,
     summaries,
 )
 from blocklab.stats.format import NBSP, percent, quantity, small_percent
@@ -91,7 +92,7 @@ def drill_section(analysis: Analysis, shown: Sequence[Chart]) -> DrillSection | 
     stages = tuple(dict.fromkeys(name for each in found for name, _ in each.stages))
     return DrillSection(
         tuple(sentence([each]) for each in drill_details(analysis)),
-        charts.get("cost"),
+        charts.get(COST),
         (term("stack"), *([term("workload")] if workloads else []), *factors),
         tuple(
             _row(each, factors, fields(each), dyes[each.point.stack_name], workloads=workloads) for each in found
@@ -161,17 +162,16 @@ def fields(each: Summary) -> dict[str, Field]:
 def _rto(each: Summary) -> Field:
     if each.rto is None:
         return Field(NONE)
-    text, _, sure = rto_text(each.rto).partition(" (")
-    never = [never_text(each.never, each.rto.count)] if each.never else []
-    return Field(text, "; ".join([*([sure.removesuffix(")")] if sure else []), *never]))
+    never = never_text(each.never, each.rto.count) if each.never else ""
+    return Field(again_text(each.rto.median), "; ".join(filter(None, [spread_text(each.rto), never])))
 
 
 def _recovered(each: Summary) -> Field:
     if each.recovered is None:
         return Field(NONE)
-    text, _, sure = recovered_text(each.recovered).partition(" (")
-    late = [f"{each.slow} of {each.recovered.count} not while watched"] if each.slow else []
-    return Field(text, "; ".join([*([sure.removesuffix(")")] if sure else []), *late]))
+    late = f"{each.slow} of {each.recovered.count} not while watched" if each.slow else ""
+    text = rate_again_text(each.recovered.median)
+    return Field(text, "; ".join(filter(None, [spread_text(each.recovered), late])))
 
 
 def _rpo(each: Summary) -> Field:

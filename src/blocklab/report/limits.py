@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import msgspec
 
 from blocklab.stats.analysis import Analysis
-from blocklab.stats.floor import LIMITED, caution, table
+from blocklab.stats.floor import caution, table
 from blocklab.stats.format import listed, percent, quantity
 from blocklab.store.floor import Floor
 
@@ -85,9 +85,9 @@ def limited_rows(analysis: Analysis) -> tuple[tuple[LimitedRow, ...], int]:
     """What is the lab's own, and how many more rows there would be."""
     reasons: dict[tuple[str, str, str], list[str]] = {}
     for row in analysis.rows:
-        if said := analysis.limit(row):
+        if limit := analysis.own_limit(row):
             place = f"{row.stack}/{row.workload} {row.phase}".strip()
-            reasons.setdefault((row.stack, place, said.removeprefix(f"{LIMITED}: ")), []).append(row.metric)
+            reasons.setdefault((row.stack, place, limit.why), []).append(row.metric)
     rows = tuple(
         LimitedRow(stack, place, listed(metrics) if len(metrics) < MOST_METRICS else f"{len(metrics)} values", why)
         for (stack, place, why), metrics in list(reasons.items())[:MOST_LIMITED]

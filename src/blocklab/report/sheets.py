@@ -10,7 +10,7 @@ from blocklab.lang import term
 from blocklab.model.metrics import WAYS
 from blocklab.model.metrics import metric as metric_of
 from blocklab.stats.analysis import Analysis
-from blocklab.stats.format import NBSP, percent, plus_minus, scale
+from blocklab.stats.format import NBSP, digits, percent
 from blocklab.stats.ratio import verdict
 from blocklab.stats.values import Row
 
@@ -152,11 +152,9 @@ def value_of(analysis: Analysis, row: Row | None, gap: str | None) -> Value:
         # A node that is not part of the stack has no value for a good reason.
         return Value(gap or "–", absent=True)
     # The label has the unit.
-    label = scale(row.unit, row.metric)[1]
-    text = plus_minus(row.value, row.half, row.unit, row.metric).removesuffix(label).rstrip()
-    text, _, half = text.partition(f"{NBSP}±")
+    text, half = digits(row.value, row.half, row.unit, row.metric)
     relative = "" if row.stack in analysis.grid.baselines else relative_text(row)
-    return Value(text, f"±{half}" if half else "", relative, limited=analysis.limit(row))
+    return Value(text, f"±{NBSP}{half}" if half else "", relative, limited=analysis.limit(row))
 
 
 def relative_text(row: Row) -> str:
@@ -167,6 +165,6 @@ def relative_text(row: Row) -> str:
     said = verdict(row.relative)
     open_ = "" if said in ("differs", "one build") else f" ({said})"
     if row.unit == "s":
-        times, sign, half = plus_minus(row.relative.value, row.relative.half, "").partition(f"{NBSP}±")
-        return f"{times}×{sign}{half}{open_}"
+        times, half = digits(row.relative.value, row.relative.half, "")
+        return f"{times}×{f'{NBSP}±{NBSP}{half}' if half else ''}{open_}"
     return percent(row.relative.value, row.relative.half) + open_

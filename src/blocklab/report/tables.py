@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from blocklab.stats.analysis import Analysis
-from blocklab.stats.compare import kept
+from blocklab.stats.compare import once
 from blocklab.stats.differences import flat
 from blocklab.stats.format import listed
 from blocklab.store import imported
@@ -91,7 +91,7 @@ class Versions(msgspec.Struct, frozen=True):
     differs: tuple[tuple[str, tuple[tuple[str, Any], ...]], ...]
 
 
-@kept
+@once
 def versions(analysis: Analysis) -> Versions:
     """The environments of all cells that were run, put together."""
     cells = {_named(analysis, run): dict(flat("", run.environment)) for run in analysis.every}

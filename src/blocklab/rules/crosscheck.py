@@ -31,20 +31,20 @@ FILE_SLACK = 256 * 1024
 # An fsync writes the file system's log. Measured for 4 KiB writes, each with an fsync, one job: ext4 12 KiB for
 # each of its commits, XFS 1 KiB, and most fsyncs found nothing to commit.
 SYNC_SLACK = 16 * 1024
-# The kernel's drivers that hand requests on: it only counts flushes where requests are queued.
-_WITHOUT_FLUSHES = ("drbd", "md", "dm-")
 _OFF = ("", "0", "none", "null", "false")
 
 
 class Io(msgspec.Struct, frozen=True):
-    """How fio does its I/O, as far as the comparison depends on it."""
+    """How a program does its I/O, as far as the comparison depends on it."""
 
     file: bool
     """In a file, not on the device itself."""
     synced: bool = False
-    """Each write is one with O_SYNC or O_DSYNC, which fio does not count as a sync."""
+    """Each write is one with O_SYNC or O_DSYNC, which the program does not count as a sync."""
     not_comparable: str = ""
     """Why its values cannot be those of the device; empty where they must be."""
+    program: str = "fio"
+    """What it is called."""
 
 
 class Part(msgspec.Struct, frozen=True):
@@ -53,7 +53,8 @@ class Part(msgspec.Struct, frozen=True):
     ``levels``: the block devices of the stack on each host, bottom to top, by the kernel's names. ``wire``: the
     interface of the replication link on each of its ends; empty without one. ``moved``: the differences by host.
     ``samples``: the workload's own; of a phase only those that carry its name count, with ``phase`` empty all do.
-    ``io``: None for a workload that is not fio.
+    ``io``: None for a workload that does not tell how many bytes it moved. ``mapped``: the lowest devices are
+    mappings of others.
     """
 
     active: str
@@ -63,6 +64,12 @@ class Part(msgspec.Struct, frozen=True):
     wire: Mapping[str, tuple[str, ...]] = {}
     io: Io | None = None
     phase: str = ""
+    mapped: bool = False
+
+    @property
+    def program(self) -> str:
+        """What the workload is called."""
+        return "the workload" if self.io is None else self.io.program
 
 
 class Check(msgspec.Struct, frozen=True):
@@ -87,29 +94,33 @@ class Crosscheck(msgspec.Struct, frozen=True):
         return " ".join(check.said for check in self.checks if check.status == "suspect")
 
 
-def fio_io(sections: Iterable[Mapping[str, str]], *, file: bool) -> Io:
-    """How fio does its I/O, from the options of all sections that run in a part (``fio_jobs.Section.options``)."""
+def fio_io(sections: Iterable[Mapping[str, str]], *, file: bool, program: str = "fio") -> Io:
+    """How a program does its I/O, from fio's options of all sections that run in a part
+    (``fio_jobs.Section.options``)."""
     found = list(sections)
-    reasons = dict.fromkeys(reason for options in found if (reason := _why_not(options)))
+    reasons = dict.fromkeys(reason for options in found if (reason := _why_not(options, program)))
     synced = any(options.get("sync", "0") not in _OFF for options in found)
-    return Io(file, synced, "; ".join(reasons))
+    return Io(file, synced, "; ".join(reasons), program)
 
 
-def _why_not(options: Mapping[str, str]) -> str:
-    """Why what fio counts is not what the device gets."""
+def _why_not(options: Mapping[str, str], program: str) -> str:
+    """Why what it counts is not what the device gets."""
     engine = options.get("ioengine", "psync")
     if engine == "null":
         return "ioengine=null does no I/O"
     direct = options.get("direct", "0") not in _OFF or options.get("buffered", "1") in _OFF
     if engine == "mmap" or not direct:
         return (
-            "the I/O is buffered (no direct=1): fio counts what goes to and from the page cache, and the kernel "
-            "what the device gets, later or never"
+            f"the I/O is buffered (no direct=1): {program} counts what goes to and from the page cache, and the "
+            "kernel what the device gets, later or never"
         )
     if ramp := next((name for name in ("ramp_time", "ramp_size") if _number(options.get(name, "0"))), None):
-        return f"fio leaves out what it does in its {ramp}, and the kernel counts it"
+        return f"{program} leaves out what it does in its {ramp}, and the kernel counts it"
     if options.get("verify", "0") not in _OFF or options.get("pre_read", "0") not in _OFF:
-        return "fio reads back what it wrote (verify), or reads all beforehand (pre_read), and does not count that"
+        return (
+            f"{program} reads back what it wrote (verify), or reads all beforehand (pre_read), and does not count "
+            "that"
+        )
     return ""
 
 
@@ -119,20 +130,11 @@ def _number(text: str) -> bool:
 
 
 def crosscheck(part: Part) -> Crosscheck:
-    """The values of each layer, fio's own against the top device's, and each layer's against the one above."""
-    checks = (*_agreement(part), *_levels_agree(part))
-    if not any(sample.layer == "fio" for sample in part.samples):
-        checks = tuple(_of_workload(check) for check in checks)
+    """The values of each layer; the workload's against the top device's, each layer's against the one above."""
     return Crosscheck(
         (*_devices(part), *_mirrors(part), *_wire(part), *_amplification(part), *_flushes(part)),
-        checks,
+        (*_agreement(part), *_levels_agree(part)),
     )
-
-
-def _of_workload(check: Check) -> Check:
-    """The same about a workload that is not fio."""
-    what, said = (text.replace("fio", "the workload") for text in (check.what, check.said))
-    return msgspec.structs.replace(check, what=what, said=said)
 
 
 # -- values --------------------------------------------------------------------------------------------------
@@ -158,12 +160,14 @@ def _devices(part: Part) -> Iterator[Sample]:
             yield _row(part, "write.bytes", disk.write_bytes, "B", device, host)
             if disk.discard_bytes is not None:
                 yield _row(part, "discard.bytes", disk.discard_bytes, "B", device, host)
-            if (flushes := _flushes_of(device, disk)) is not None:
+            if (flushes := _flushes_of(part, host, device, disk)) is not None:
                 yield _row(part, "flushes", flushes, "1", device, host)
 
 
-def _flushes_of(device: str, disk: Disk) -> int | None:
-    return None if device.startswith(_WITHOUT_FLUSHES) else disk.flushes
+def _flushes_of(part: Part, host: str, device: str, disk: Disk) -> int | None:
+    """Drivers that hand requests on count none: those of all layers but the lowest, and those of mappings."""
+    above = part.levels.get(host, ())[1:]
+    return None if part.mapped or any(device in level for level in above) else disk.flushes
 
 
 def _mirrors(part: Part) -> Iterator[Sample]:
@@ -224,12 +228,12 @@ def _above(part: Part, host: str, number: int) -> tuple[str, tuple[str, ...]]:
 
 
 def _amplification(part: Part) -> Iterator[Sample]:
-    """Bytes written at a level for each byte written at the one above; at the top for each byte of fio's."""
+    """Bytes written at a level for each byte written at the one above, at the top for each of the workload's."""
     for host, levels in part.levels.items():
         for number, level in enumerate(levels):
             at, upper = _above(part, host, number)
             reported = (
-                _written(part, at, upper) if upper else _fio(part, "write.bytes") if _comparable(part) else None
+                _written(part, at, upper) if upper else _told(part, "write.bytes") if _comparable(part) else None
             )
             written = _written(part, host, level)
             if reported and written is not None:
@@ -243,7 +247,7 @@ def _flushes(part: Part) -> Iterator[Sample]:
     for host, levels in part.levels.items():
         for device in dict.fromkeys(device for level in levels for device in level):
             for disk in _disks(part, host, (device,)):
-                if done and (flushes := _flushes_of(device, disk)) is not None:
+                if done and (flushes := _flushes_of(part, host, device, disk)) is not None:
                     yield _row(part, "flushes.per.transaction", flushes / done, "1", device, host)
 
 
@@ -257,7 +261,7 @@ def _own(part: Part) -> Iterator[Sample]:
             yield sample
 
 
-def _fio(part: Part, metric: str) -> float:
+def _told(part: Part, metric: str) -> float:
     return sum(sample.value for sample in _own(part) if sample.metric == metric)
 
 
@@ -266,45 +270,50 @@ def _comparable(part: Part) -> bool:
 
 
 def _agreement(part: Part) -> Iterator[Check]:
-    """fio's bytes and I/Os against the kernel's at the top device."""
+    """The workload's bytes and I/Os against the kernel's at the top device."""
     top = _top(part)
     name = "+".join(top)
-    what = f"fio and {name or 'the top device'}"
+    what = f"{part.program} and {name or 'the top device'}"
     if part.io is None:
         yield Check(what, "not comparable", "This workload does not tell how many bytes it moved.")
         return
     if part.io.not_comparable:
-        yield Check(what, "not comparable", f"fio and the kernel cannot be compared: {part.io.not_comparable}.")
+        yield Check(
+            what, "not comparable", f"{part.program} and the kernel cannot be compared: {part.io.not_comparable}."
+        )
         return
     disks = _disks(part, part.active, top)
     if not disks:
         yield Check(what, "not comparable", f"{part.active} has no counters of {name or 'a device of the stack'}.")
         return
-    syncs = _fio(part, "sync.ios") + (_fio(part, "write.ios") if part.io.synced else 0.0)
+    syncs = _told(part, "sync.ios") + (_told(part, "write.ios") if part.io.synced else 0.0)
     slack = FILE_SLACK if part.io.file else DEVICE_SLACK
-    if not any(_fio(part, f"{way}.bytes") for way in ("read", "write")):
+    if not any(_told(part, f"{way}.bytes") for way in ("read", "write")):
         # A device may round a discard, or leave it out: trims are not compared.
-        yield Check(what, "not comparable", "fio tells of no read and no write.")
+        yield Check(what, "not comparable", f"{part.program} tells of no read and no write.")
     for way in ("read", "write"):
-        reported, ios = _fio(part, f"{way}.bytes"), _fio(part, f"{way}.ios")
+        reported, ios = _told(part, f"{way}.bytes"), _told(part, f"{way}.ios")
         counted = sum(getattr(disk, f"{way}_bytes") for disk in disks)
         most = reported * (1 + TOLERANCE) + slack
         if way == "write" and part.io.file:
             most += syncs * SYNC_SLACK
         if reported or counted > most:
-            yield _bytes(f"{what}: {way}", f"{way} on {name}", reported, counted, most)
+            yield _bytes(f"{what}: {way}", f"{way} on {name}", reported, counted, most, part.program)
         if reported:
             requests = sum(getattr(disk, f"{way}s") + getattr(disk, f"{way}_merges") for disk in disks)
-            yield _ios(f"{what}: {way} I/Os", f"{way} I/Os on {name}", ios, requests)
+            yield _ios(f"{what}: {way} I/Os", f"{way} I/Os on {name}", ios, requests, part.program)
 
 
-def _bytes(what: str, where: str, reported: float, counted: float, most: float) -> Check:
+def _bytes(what: str, where: str, reported: float, counted: float, most: float, program: str) -> Check:
     """The kernel may count as much more as the slack allows, and less only within the tolerance."""
-    values = f"{where}: fio tells of {_mib(reported)}, the kernel counted {_mib(counted)}"
+    values = f"{where}: {program} tells of {_mib(reported)}, the kernel counted {_mib(counted)}"
     if reported:
         values += f" ({(counted - reported) / reported:+.1%})"
     if counted < reported * (1 - TOLERANCE):
-        why = "Not all of fio's I/O reached the device (or its counter is wrong), so fio's value is not its."
+        why = (
+            f"Not all of {program}'s I/O reached the device (or its counter is wrong), so {program}'s value is "
+            "not its."
+        )
         return Check(what, "suspect", f"{values}. {why}", reported, counted)
     if counted > most:
         why = "Something else used the device at the same time, or a layer between made more of it."
@@ -315,12 +324,12 @@ def _bytes(what: str, where: str, reported: float, counted: float, most: float) 
     return Check(what, "ok", f"{values}.", reported, counted)
 
 
-def _ios(what: str, where: str, reported: float, requests: float) -> Check:
-    """Each of fio's I/Os is one request or more: the kernel splits large ones, and a device that hands flushes on
-    counts them as writes. What it merges is in ``requests``. So only too few can be wrong."""
-    values = f"{where}: fio tells of {reported:,.0f}, the kernel counted {requests:,.0f}"
+def _ios(what: str, where: str, reported: float, requests: float, program: str) -> Check:
+    """Each I/O is one request or more: the kernel splits large ones, and a device that hands flushes on counts
+    them as writes. What it merges is in ``requests``. So only too few can be wrong."""
+    values = f"{where}: {program} tells of {reported:,.0f}, the kernel counted {requests:,.0f}"
     if requests < reported * (1 - TOLERANCE):
-        said = f"{values}. Not all of fio's I/Os reached the device, or its counter is wrong."
+        said = f"{values}. Not all of {program}'s I/Os reached the device, or its counter is wrong."
         return Check(what, "suspect", said, reported, requests)
     return Check(what, "ok", f"{values}.", reported, requests)
 

@@ -1,4 +1,4 @@
-"""The kernel's counters on every host around each run of a workload: read here, judged by ``judge.crosscheck``."""
+"""The kernel's counters on every host around each run of a workload: read here, judged by ``rules.crosscheck``."""
 
 from __future__ import annotations
 
@@ -39,17 +39,19 @@ class Cross:
 
     def judge(self, workload: Workload, parsed: Parsed, folder: Path, phase: str, *, file: bool) -> Parsed:
         """What a run found, with the values of each layer. What cannot be read is a warning."""
-        options = workload.io_options() if isinstance(workload, CountsIo) else ()
         try:
             moved = {name: self._moved(folder, name) for name in self._engine.hosts}
         except (ParseError, OSError) as error:
             said = error.message if isinstance(error, ParseError) else str(error)
             self.warnings.append(f"the layers could not be compared: {said}")
             return parsed
-        io = fio_io(options, file=file) if options else None
+        io = None
+        if isinstance(workload, CountsIo) and (options := workload.io_options()):
+            io = fio_io(options, file=file, program=workload.program)
         where = self._where
         levels = {host: where.devices(host) for host in self._engine.hosts}
-        found = crosscheck(Part(where.active, levels, moved, parsed.samples, where.nics(), io, phase))
+        part = Part(where.active, levels, moved, parsed.samples, where.nics(), io, phase, where.mapped)
+        found = crosscheck(part)
         if found.suspicion:
             self.suspicions.append(f"{phase}: {found.suspicion}" if phase else found.suspicion)
         return msgspec.structs.replace(parsed, samples=(*parsed.samples, *found.samples))

@@ -142,7 +142,7 @@ def stack_map(study: Study, name: str, number: int, ground: Ground) -> StackMap:
         for host, here in level.items()
         for ports in (here.plan.ports,)
     ]
-    return StackMap(study.stacks[name].on, tuple(levels), wires(study, name, ground))
+    return StackMap(study.stacks[name].on, tuple(levels), wires(study, name, ground), mapped=ground.mapped)
 
 
 class Workshop:

@@ -19,7 +19,7 @@ from blocklab.study import profiles
 from blocklab.study.decode import storable
 from blocklab.study.offers import Price
 from blocklab.study.profiles import Entry
-from blocklab.study.read import line_of, load_yaml, plain_data
+from blocklab.study.read import line_of, plain_data, yaml_of
 
 
 class Catalogue(msgspec.Struct, frozen=True):
@@ -90,16 +90,10 @@ def load(path: Path | None = None) -> Catalogue:
 
 
 def _read(path: Path) -> Any:
-    try:
-        raw = load_yaml(path)
-    except StudyError as error:
-        # What is wrong with YAML is told as of a study; these two are not.
-        if error.problem == "no such study file":
-            raise StudyError("", "no such catalogue file", file=str(path)) from error
-        if error.problem != "a study is a map of fields":
-            raise
-        raw = None
-    if not raw:
+    if not path.exists():
+        raise StudyError("", "no such catalogue file", file=str(path))
+    raw = yaml_of(path)
+    if not isinstance(raw, Mapping) or not raw:
         example = "our-array: {cloud: us, iops: 40000, bandwidth: 1200MB/s}"
         raise StudyError("", "is no map of names to values", file=str(path), hint=f"write entries like {example}")
     return raw

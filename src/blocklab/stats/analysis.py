@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 import msgspec
 
@@ -52,7 +53,7 @@ class Analysis:
     in them (``mirror rtt=10ms``, ``tpcc threads=16``); ``grid`` tells labels and names apart. ``runs`` has each
     cell's first readable run, ``every`` all of them, those of further blocks without samples. ``left_out``: the
     cells of the study that nobody asked for, and that were never measured. ``fits`` has what was predicted, and
-    nothing else is made of it.
+    nothing else is made of it. ``memo``: what was made of all this, by the function that made it.
     """
 
     study: Study
@@ -81,6 +82,7 @@ class Analysis:
     misfits: Mapping[tuple[At, int], tuple[str, ...]] = field(default_factory=dict)
     apart: Mapping[tuple[At, int], tuple[str, ...]] = field(default_factory=dict)
     fits: tuple[Fit, ...] = ()
+    memo: dict[object, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @cached_property
     def times(self) -> tuple[int, int]:
@@ -137,11 +139,13 @@ class Analysis:
         """The values that are the lab's own, not the layout's. What was imported no lab has limited."""
         return {} if self.imported else limits(self.grid, self.rows, self.floors.of)
 
+    def own_limit(self, row: Row | None) -> Limit | None:
+        """Why a workload's own value is limited by the lab; None for all others."""
+        return self.limits.get((row.stack, row.workload, row.phase, row.metric)) if row and row.own else None
+
     def limit(self, row: Row | None) -> str:
-        """The sentence that marks a workload's own value as limited by the lab; empty for all others."""
-        if row is None or not row.own:
-            return ""
-        found = self.limits.get((row.stack, row.workload, row.phase, row.metric))
+        """The sentence that marks such a value; empty for all others."""
+        found = self.own_limit(row)
         return found.said if found is not None else ""
 
     def share_limit(self, row: Row) -> str:

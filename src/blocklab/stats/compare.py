@@ -60,21 +60,20 @@ class Family(msgspec.Struct, frozen=True):
         return metric_of(self.metric).transactions
 
 
-def kept(made: Callable[[Analysis], T]) -> Callable[[Analysis], T]:
-    """As ``cached_property``: made once of an analysis, since a page asks for it many times, and kept with it."""
-    name = f"compare.{made.__name__}"
+def once(made: Callable[[Analysis], T]) -> Callable[[Analysis], T]:
+    """Made once of an analysis, since a page asks for it many times, and kept in its ``memo``."""
 
     @functools.wraps(made)
     def known(analysis: Analysis) -> T:
-        kept: dict[str, T] = analysis.__dict__
-        if name not in kept:
-            kept[name] = made(analysis)
-        return kept[name]
+        memo: dict[object, T] = analysis.memo
+        if made not in memo:
+            memo[made] = made(analysis)
+        return memo[made]
 
     return known
 
 
-@kept
+@once
 def families(analysis: Analysis) -> tuple[Family, ...]:
     """The headlines that a factor changes; none in a study without factors. Transactions come first."""
     if not analysis.grid.factors:
@@ -115,7 +114,7 @@ def _several(analysis: Analysis, rows: list[Row]) -> tuple[str, ...]:
     )
 
 
-@kept
+@once
 def items(analysis: Analysis) -> tuple[Item, ...]:
     """Every comparison that has a value, in the order of the study."""
     found = list(_found(analysis))

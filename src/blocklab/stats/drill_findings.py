@@ -82,13 +82,16 @@ def _worst(found: Sequence[Summary]) -> Iterator[Finding]:
     bad = sorted((each for each in found if each.losses.lost), key=lambda each: -(each.losses.share or 0.0))
     for each in bad[:1]:
         mine = each.losses
-        counts = {
-            "missing": mine.missing, "acknowledged": mine.acknowledged, "worst": mine.worst, "torn": mine.torn,
-            "unexpected": mine.unexpected,
-        }  # fmt: skip
-        numbers = [Number(count, unit="1", name=name) for name, count in counts.items() if count]
-        for name, sure in (("crashes, at least", "low"), ("crashes, at most", "high")):
-            numbers += [] if mine.losing is None else [Number(getattr(mine.losing, sure), name=name)]
+        numbers = [
+            Number(mine.missing, unit="1", name="missing"),
+            Number(mine.acknowledged, unit="1", name="acknowledged"),
+            Number(mine.worst, unit="1", name="worst"),
+        ]
+        numbers += [Number(mine.torn, unit="1", name="torn")] if mine.torn else []
+        numbers += [Number(mine.unexpected, unit="1", name="unexpected")] if mine.unexpected else []
+        if mine.losing is not None:
+            numbers.append(Number(mine.losing.low, name="crashes, at least"))
+            numbers.append(Number(mine.losing.high, name="crashes, at most"))
         numbers += [] if mine.rpo is None else [Number(mine.rpo.most, unit="s", name="RPO")]
         numbers += [] if mine.newest is None else [Number(mine.newest.least, unit="s", name="newest lost")]
         yield Finding("lost", stack=each.label, numbers=tuple(numbers), count=mine.lost, of=mine.ok + mine.lost)

@@ -251,14 +251,22 @@ def losing_text(found: Share) -> str:
 def rto_text(found: Middle) -> str:
     """``2.31 s (2.20 to 2.52)``: the median with its 95 % interval, or with the range where there is none;
     ``never`` where it has no end."""
-    text = again_text(found.median)
+    return _in_brackets(again_text(found.median), spread_text(found))
+
+
+def _in_brackets(text: str, spread: str) -> str:
+    return f"{text} ({spread})" if spread else text
+
+
+def spread_text(found: Middle) -> str:
+    """``2.20 to 2.52``, or ``range 2.20 to 2.52`` where that is no interval; empty for a single one."""
     sure = (found.low, found.high) if found.low is not None and found.high is not None else None
     low, high = (
         term("never") if math.isinf(each) else f"{each:.2f}" for each in (sure or (found.least, found.most))
     )
     if found.count == 1 or (low == high == term("never")):
-        return text
-    return f"{text} ({'' if sure else 'range '}{low} to {high})"
+        return ""
+    return f"{'' if sure else 'range '}{low} to {high}"
 
 
 def again_text(value: float) -> str:
@@ -273,8 +281,12 @@ def never_text(never: int, of: int) -> str:
 
 def recovered_text(found: Middle) -> str:
     """As ``rto_text``; ``not while watched`` where the rate was not reached again in half of the drills."""
-    text = rto_text(found)
-    return f"not while watched{text.removeprefix('never')}" if math.isinf(found.median) else text
+    return _in_brackets(rate_again_text(found.median), spread_text(found))
+
+
+def rate_again_text(value: float) -> str:
+    """``2.31 s``, or ``not while watched``."""
+    return "not while watched" if math.isinf(value) else seconds(value)
 
 
 def before_text(age: float) -> str:

@@ -9,7 +9,7 @@ import msgspec
 
 from blocklab.model.stop import SYSTEMATIC
 from blocklab.stats.analysis import Analysis
-from blocklab.stats.compare import Item, items, kept
+from blocklab.stats.compare import Item, items, once
 from blocklab.stats.holm import LEVEL, rejected
 from blocklab.stats.pool import Pool, pool
 from blocklab.stats.repeats import Key, key_of, paired
@@ -65,7 +65,7 @@ def _part(sd: float | None) -> float | None:
     return None if sd is None else math.expm1(sd)
 
 
-@kept
+@once
 def effects(analysis: Analysis) -> tuple[Effect, ...]:
     """Of each headline ratio, in the order of the study; none of a study that one machine measured."""
     if len(analysis.machines) < 2:

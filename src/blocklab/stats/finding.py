@@ -20,6 +20,15 @@ Kind = Literal[
     "floor", "repeats", "precision", "part", "quick", "gaps",
     "repeat gaps", "machines disagree", "machines unfit", "no baseline",
 ]  # fmt: skip
+# Which number of a finding it is; of comparisons and expectations it is what they decided.
+Name = Literal[
+    "", "acknowledged", "missing", "worst", "torn", "unexpected", "crashes, at least", "crashes, at most", "RPO",
+    "newest lost", "RTO", "recovered", "not recovered", "stage",
+    "asked", "p99", "p99, at least", "baseline", "latency", "RTT", "mine",
+    "for", "of", "by", "whole", "steady", "skipped",
+    "differs", "no difference shown", "too noisy to say", "one build", "unlike machines",
+    "ok", "failed", "unknown",
+]  # fmt: skip
 
 
 class Number(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -31,7 +40,7 @@ class Number(msgspec.Struct, frozen=True, omit_defaults=True):
     half: float | None = None
     unit: str = ""
     metric: str = ""
-    name: str = ""
+    name: Name = ""
     at: str = ""
     low: float | None = None
     high: float | None = None
@@ -54,16 +63,22 @@ class Finding(msgspec.Struct, frozen=True, omit_defaults=True):
     level: str = ""
     note: str = ""
 
-    def all(self, name: str) -> list[Number]:
+    def all(self, name: Name) -> list[Number]:
         """The numbers of that name."""
         return [each for each in self.numbers if each.name == name]
 
-    def value(self, name: str) -> float | None:
+    def value(self, name: Name) -> float | None:
         """The first number of that name; None without one."""
         return next((each.value for each in self.numbers if each.name == name), None)
 
+    def needed(self, name: Name) -> float:
+        """The same of one that every finding of its kind has. Raises ``LookupError`` without one."""
+        if (found := self.value(name)) is None:
+            raise LookupError(f"a finding of the kind {self.kind} has no {name}")
+        return found
 
-def number_of(found: Estimate, unit: str = "", metric: str = "", name: str = "", at: str = "") -> Number:
+
+def number_of(found: Estimate, unit: str = "", metric: str = "", name: Name = "", at: str = "") -> Number:
     """An estimate as a number of a finding."""
     return Number(found.value, found.half, unit, metric, name, at)
 

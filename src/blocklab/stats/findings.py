@@ -18,7 +18,7 @@ from blocklab.stats.carried import KINDS, Need, needs, scheduled
 from blocklab.stats.caveats import caveats
 from blocklab.stats.compare import Family, Item, families, plain_items, verb
 from blocklab.stats.drill_findings import drill_findings
-from blocklab.stats.finding import Finding, Number, number_of, share_range
+from blocklab.stats.finding import Finding, Name, Number, number_of, share_range
 from blocklab.stats.format import exact, is_throughput, listed, noun
 from blocklab.stats.grid import levels_of
 from blocklab.stats.grid import number_of as level_number
@@ -290,7 +290,7 @@ def _need(need: Need, name: str) -> Finding:
     base = need.base
     kinds = [(kind, KINDS.get(kind.metric, kind.metric)) for kind in base.kinds]
     numbers = [Number(kind.asked, unit="1/s", name="asked", at=at) for kind, at in kinds]
-    tail = "p99, at least" if base.at_least else "p99"
+    tail: Name = "p99, at least" if base.at_least else "p99"
     numbers += [Number(kind.p99, unit="s", name=tail, at=at) for kind, at in kinds if kind.p99 is not None]
     return Finding("need", stack=name, numbers=tuple(numbers), verdict=base.verdict, note=base.why)
 

@@ -49,7 +49,7 @@ def limited(floor: Floor, kind: str, value: float) -> str | None:
     return _within(_quantity(value, own.unit), floor, kind) if near else None
 
 
-def marks(
+def reasons(
     floor: Floor | None,
     metric: str,
     value: float,
@@ -60,8 +60,7 @@ def marks(
     busy: float | None = None,
     other: float = 0.0,
 ) -> str:
-    """The sentence that marks a workload's own value as limited by the lab, without a full stop; empty if it is
-    not.
+    """Why a workload's own value is limited by the lab, without a full stop; empty if it is not.
 
     ``metric``, ``value`` and ``unit`` are the sample's; ``mirrored``: the stack has a mirror between two nodes;
     ``depth``: the workload's queue depth (``QueueDepths``), None when it is not known, so that nothing is
@@ -71,8 +70,7 @@ def marks(
     found = [] if floor is None else [_by_floor(floor, metric, value, mirrored, depth, other)]
     if busy is not None and busy >= BUSY and unit in _SPEEDS:
         found.append(f"the node's CPU was {percent(busy / 100)} busy")
-    reasons = "; ".join(reason for reason in found if reason)
-    return f"{LIMITED}: {reasons}" if reasons else ""
+    return "; ".join(reason for reason in found if reason)
 
 
 def _by_floor(

@@ -87,17 +87,27 @@ def exact(value: float, unit: str) -> str:
 def plus_minus(value: float, half: float | None, unit: str, metric: str = "", beside: Sequence[float] = ()) -> str:
     """A value with the half width of its interval, if there is one: ``1,031 ± 12 TPS``. ``beside`` as for
     ``number``, in the value's unit."""
-    factor, label = scale(unit, metric)
+    shown, margin = digits(value, half, unit, metric, beside)
+    label = scale(unit, metric)[1]
+    return f"{shown}{f'{NBSP}±{NBSP}' if margin else ''}{margin}{NBSP}{label}".rstrip()
+
+
+def digits(
+    value: float, half: float | None, unit: str, metric: str = "", beside: Sequence[float] = ()
+) -> tuple[str, str]:
+    """A value and the half width of its interval (empty without one), as ``plus_minus`` has them."""
+    factor, _ = scale(unit, metric)
+    if half is None and unit == "1" and value == round(value):
+        return number(round(value)), ""
     shown = number(value * factor, [other * factor for other in beside])
     if half is None:
-        whole = unit == "1" and value == round(value)
-        return quantity(value, unit, metric) if whole else f"{shown}{NBSP}{label}".rstrip()
+        return shown, ""
     # The half width has no more decimals than the value: more would claim what the value does not.
     decimals = len(shown.partition(".")[2])
     margin = f"{half * factor:,.{decimals}f}"
     if float(margin.replace(",", "")) == 0:
         margin = _one_digit(half * factor, decimals + 2)
-    return f"{shown}{NBSP}±{NBSP}{margin}{NBSP}{label}".rstrip()
+    return shown, margin
 
 
 def _one_digit(half: float, decimals: int) -> str:

@@ -11,7 +11,7 @@ import msgspec
 from blocklab.errors import StoreError
 from blocklab.model.spans import Copies
 from blocklab.model.workload import QueueDepths
-from blocklab.stats.floor import marks
+from blocklab.stats.floor import LIMITED, reasons
 from blocklab.stats.grid import Grid
 from blocklab.stats.values import Row
 from blocklab.store.floor import Floor, Machine, load_floor, machine_of
@@ -30,8 +30,13 @@ Place: TypeAlias = tuple[str, str, str, str]
 class Limit(msgspec.Struct, frozen=True):
     """Why a value is the lab's, without a full stop. ``floor``: by the floor, and not only by a busy CPU."""
 
-    said: str
+    why: str
     floor: bool
+
+    @property
+    def said(self) -> str:
+        """The sentence that marks the value."""
+        return f"{LIMITED}: {self.why}"
 
 
 class Floors(msgspec.Struct, frozen=True):
@@ -98,12 +103,12 @@ def limits(places: Grid, rows: Sequence[Row], found: Mapping[At, Floor]) -> dict
             depths[row.workload] = workload.queue_depths() if isinstance(workload, QueueDepths) else {}
         floor = found.get((row.stack, row.workload))
         look = partial(
-            marks, floor, row.metric, row.value, row.unit, mirrored=mirrored[row.stack],
+            reasons, floor, row.metric, row.value, row.unit, mirrored=mirrored[row.stack],
             depth=depths[row.workload].get(row.phase),
             other=rates.get((row.stack, *place, _BESIDE.get(row.metric, "")), 0.0),
         )  # fmt: skip
-        if said := look(busy=busy.get((row.stack, *place))):
-            limited[_place(row)] = Limit(said, bool(look()))
+        if why := look(busy=busy.get((row.stack, *place))):
+            limited[_place(row)] = Limit(why, bool(look()))
     return limited
 
 

@@ -12,7 +12,7 @@ from blocklab.model.drill import RECOVERED
 from blocklab.stats.analysis import Analysis
 from blocklab.stats.drill_findings import drill_details, drill_findings
 from blocklab.stats.drills import before_text
-from blocklab.stats.finding import Finding, Kind, Number
+from blocklab.stats.finding import Finding, Kind, Name, Number
 from blocklab.stats.findings import Findings, grouped
 from blocklab.stats.floor import LIMITED, NEAR
 from blocklab.stats.format import (
@@ -89,7 +89,7 @@ def _ends(found: Finding) -> str:
     texts = [number_text(each) for each in found.numbers]
     if len({text.partition(f"{NBSP}±")[0] for text in texts}) == 1:
         # All alike: with the wider of the two intervals.
-        widest = max(found.numbers, key=lambda each: each.half or 0.0)
+        widest = max(found.numbers, key=lambda each: -1.0 if each.half is None else each.half)
         return f"{number_text(widest)}{' throughout' if len(texts) > 1 else ''}"
     places = [f" ({each.at})" if each.at else "" for each in found.numbers]
     return f"from {texts[0]}{places[0]} to {texts[1]}{places[1]}"
@@ -172,16 +172,17 @@ def _safe(group: Group) -> str:
     which = "of each at most " if found.count > 1 else "at most "
     return (
         f"Nothing that was acknowledged was lost on {shortened(found.names, MOST_NAMED)}: 0 of {found.of} crashes "
-        f"lost anything ({which}{percent(found.value('crashes, at most') or 1.0)} do, 95{NBSP}%), of "
-        f"{found.value('acknowledged'):,.0f} commits."
+        f"lost anything ({which}{percent(found.needed('crashes, at most'))} do, 95{NBSP}%), of "
+        f"{found.needed('acknowledged'):,.0f} commits."
     )
 
 
 def _lost(group: Group) -> str:
     found = group[0]
-    missing, acknowledged = found.value("missing") or 0, found.value("acknowledged") or 1
-    others = [f"{count:.0f} {name}" for name in ("torn", "unexpected") if (count := found.value(name))]
-    low, high = (found.value(f"crashes, at {end}") for end in ("least", "most"))
+    missing, acknowledged = found.needed("missing"), found.needed("acknowledged")
+    kinds: tuple[Name, ...] = ("torn", "unexpected")
+    others = [f"{count:.0f} {name}" for name in kinds if (count := found.value(name))]
+    low, high = found.value("crashes, at least"), found.value("crashes, at most")
     sure = f" ({percent(low)} to {percent(high)} do, 95{NBSP}%)" if low is not None and high is not None else ""
     drills = f"in {found.count} of {found.of} crashes{sure}"
     if not missing:
@@ -189,7 +190,7 @@ def _lost(group: Group) -> str:
     rpo = found.value("RPO")
     text = (
         f"Acknowledged transactions were lost on {found.stack} {drills}: {missing:,.0f} of {acknowledged:,.0f} "
-        f"({small_percent(missing / acknowledged)}), at most {found.value('worst'):,.0f} in one"
+        f"({small_percent(missing / acknowledged)}), at most {found.needed('worst'):,.0f} in one"
     )
     text += f" and {quantity(rpo, 's')} of commits" if rpo is not None else ""
     newest = found.value("newest lost")
@@ -255,24 +256,24 @@ def _repeats(group: Group) -> str:
 def _unsteady(group: Group) -> str:
     found = group[0]
     cells = f"In {found.count} of {found.of} cells the rate fell"
-    count, whole = (seconds(found.value(name) or 0.0) for name in ("for", "of"))
+    count, whole = seconds(found.needed("for")), seconds(found.needed("of"))
     if found.verdict == "stalls":
         return (
             f"{cells} below a third of its median for single seconds (worst: {found.about}, {count} of {whole}). "
             "How often such stalls come, a run of this length does not tell: measure longer."
         )
     return (
-        f"{cells} while it was measured (worst: {found.about}, by {percent(found.value('by') or 0.0)} after "
+        f"{cells} while it was measured (worst: {found.about}, by {percent(found.needed('by'))} after "
         f"{count}), as where a burst or a cache is used up. The value is of both parts: measure longer."
     )
 
 
 def _warm_up(group: Group) -> str:
     found = group[0]
-    whole, steady = (number_text(found.all(name)[0]) for name in ("whole", "steady"))
+    whole, steady = number_text(found.all("whole")[0]), number_text(found.all("steady")[0])
     return (
         f"In {found.count} of {found.of} cells the rate without its warm-up is another one (most: {found.about}, "
-        f"{whole} over all of its time, {steady} without the first {seconds(found.value('skipped') or 0.0)}). The "
+        f"{whole} over all of its time, {steady} without the first {seconds(found.needed('skipped'))}). The "
         f"values are of all of its time, as the tool reports; those without the warm-up are called {found.note}."
     )
 

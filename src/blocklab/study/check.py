@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from blocklab.errors import StudyError
@@ -30,7 +29,6 @@ MOST_LANES = 8
 # Seconds that a system call or a page fault may take in virtual time.
 MOST_CPU = 1e-3
 # "net.ipv4.tcp_rmem", "vm.dirty_ratio"
-_SYSCTL = re.compile(r"[a-z0-9_]+(\.[A-Za-z0-9_-]+)+")
 # What faults call the two nodes of a stack.
 _ROLES = ("active", "peer")
 
@@ -139,11 +137,8 @@ def _node(path: str, node: NodeSpec) -> Iterator[Problem]:
     if node.memory < 128 * 2**20:
         yield f"{path}.memory", "a node does not boot with less than 128MiB"
     for parameter, value in node.sysctl.items():
-        at = f"{path}.sysctl[{parameter}]"
-        if not _SYSCTL.fullmatch(parameter):
-            yield at, "is not a kernel parameter; write it like net.ipv4.tcp_rmem"
-        elif why := sysctls.problem(parameter, str(value)):
-            yield at, why
+        if why := sysctls.ALLOWED.problem(parameter, str(value).strip()):
+            yield f"{path}.sysctl[{parameter}]", why
     for field, cost in node.cpu_costs.items():
         if cost > MOST_CPU:
             yield f"{path}.cpu.{field}", "over 1 ms; no CPU takes that long"

@@ -231,7 +231,7 @@ def tunable(shape: Topology, stack: str, ground: Ground) -> Iterator[TuneVolume]
     """The volumes of a stack that have a latency; one that is shared as its first node sees it."""
     for spec in shape.volumes:
         tables = {way: quantiles(named) for way in WAYS if (named := getattr(spec.profile, f"{way}_quantiles"))}
-        asked = {way: float(getattr(spec.profile, f"{way}_latency")) for way in WAYS}
+        asked = {way: float(getattr(spec.profile, f"{way}_latency") or 0) for way in WAYS}
         asked |= {way: at(table, 0.5) for way, table in tables.items()}
         asked = {way: latency for way, latency in asked.items() if latency}
         if spec.stack == stack and asked:

@@ -24,10 +24,10 @@ from blocklab.layers.performance import (
     LATENCIES,
     LEAST_BANDWIDTH,
     MOST_LATENCY,
-    Performance,
     bad_behaviour,
 )
 from blocklab.layers.volume import MOST_LIMIT
+from blocklab.model.ground import Performance
 from blocklab.model.knobs import nearest
 from blocklab.model.units import Bandwidth, BitRate, Size, dec_hook, enc_hook
 from blocklab.study.decode import told

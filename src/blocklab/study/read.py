@@ -60,7 +60,15 @@ def _of_patch(raw: CommentedMap, path: str) -> bool:
 
 
 def load_yaml(path: Path) -> CommentedMap:
-    """The file as YAML 1.2 with line numbers. Raises ``StudyError``."""
+    """The study as YAML 1.2 with line numbers. Raises ``StudyError``."""
+    raw = yaml_of(path)
+    if not isinstance(raw, CommentedMap):
+        raise StudyError("", "a study is a map of fields", file=str(path), hint="start with: blocklab: 2")
+    return raw
+
+
+def yaml_of(path: Path) -> Any:
+    """What any YAML file of the user's holds. Raises ``StudyError``."""
     try:
         text = outside.text(path)
     except Unreadable as error:
@@ -76,8 +84,6 @@ def load_yaml(path: Path) -> CommentedMap:
     except Exception as error:
         # ruamel raises whatever its parts raise, a KeyError for !!bool x, an AttributeError for a map as a key.
         raise StudyError("", f"not YAML: {str(error) or type(error).__name__}", file=str(path)) from error
-    if not isinstance(raw, CommentedMap):
-        raise StudyError("", "a study is a map of fields", file=str(path), hint="start with: blocklab: 2")
     if (odd := _odd_key(raw)) is not None:
         raise StudyError("", f"{odd} is no key: a key is a word, not a map or a list", file=str(path))
     return raw

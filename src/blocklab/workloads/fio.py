@@ -97,6 +97,7 @@ class Fio(Stoppable, frozen=True, tag="fio"):
     refused: ClassVar[tuple[str, ...]] = ("from",)
     rates: ClassVar[tuple[str, ...]] = ("read.iops", "write.iops", "trim.iops")
     metrics: ClassVar[tuple[str, ...]] = report.METRICS
+    program: ClassVar[str] = "fio"
     # Loading its libraries, measuring its clock twice, a fixed nap of 0.1 s: in a node 0.36 s until the first I/O.
     head_start: ClassVar[float] = 0.25
     ends_on: ClassVar[int] = signal.SIGINT
@@ -220,11 +221,13 @@ class Fio(Stoppable, frozen=True, tag="fio"):
                 return f"{option}: {value} is more than the workload's `size`, which is filled; raise that one"
             if option in ("ramp_time", "startdelay", "runtime", "timeout"):
                 seconds(str(value))
+        except ValueError as error:
+            return f"{option}: {error}" if option not in ("size", "filesize") else None
+        try:
             if option in ("rwmixread", "rwmixwrite"):
                 int(value)
-        except ValueError as error:
-            if option not in ("size", "filesize"):
-                return f"{option}: {error if 'fio' in str(error) else f'{value} is not a whole number of percent'}"
+        except ValueError:
+            return f"{option}: {value} is not a whole number of percent"
         return None
 
     def _matrix_problems(self) -> Iterator[tuple[str, str]]:

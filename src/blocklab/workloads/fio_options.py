@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
-from blocklab.model.knobs import Kind, Knob, Question, Table, Tell, bad_word, listed, nearest, number, outside
+from blocklab.model.dialect import BINARY, BITS, Dialect, size
+from blocklab.model.knobs import Kind, Knob, Question, Table, Tell, listed, nearest, number
 
 ENGINES = (
     "sync", "psync", "vsync", "pvsync", "pvsync2", "libaio", "posixaio", "io_uring", "mmap", "null"
@@ -41,9 +42,8 @@ _RANGE = re.compile(r"range: min=(-?\d+)(?:, max=(-?\d+))?")
 _WORD = re.compile(r"^ *(?:valid values)?: (\S+)", re.MULTILINE)
 # Of a flag fio takes any number.
 _KINDS: Mapping[str, Kind] = {"boolean value": "truth", "integer value": "integer", "string": "word"}
-# "4k", "-10", "1M"; times and fractions are judged elsewhere, or by fio.
-_NUMBER = re.compile(r"(?P<number>-?\d+)(?P<unit>[kmgtp]?)b?", re.IGNORECASE)
-_POWERS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4, "p": 5}
+# "4k", "-10", "1MB"; times and fractions are judged elsewhere, or by fio.
+_UNITS = {f"{unit}{byte}": factor for unit, factor in BINARY.items() if unit != "e" for byte in ("", "b")}
 
 
 def ask(tell: Tell, where: str) -> Table:
@@ -74,6 +74,17 @@ def described(text: str) -> Knob:
     return Knob(kind, low, None if high == -1 else high, words=words)
 
 
+def _amount(value: str, knob: Knob) -> int | None:
+    found = size(value.lower(), _UNITS)
+    if found is None and not re.search(r"\d", value):
+        raise ValueError(f"{value!r} is not a number")
+    return found
+
+
+# "randrw:8", "zipf:1.2"; "4k,64k" is for reads, writes and trims
+DIALECT = Dialect("", _amount, BITS, numbers=True, more=":")
+
+
 def unknown(options: Mapping[str, str], table: Table) -> Iterator[tuple[str, str]]:
     """``(option, problem)`` of each option of a job that fio does not have with the job's engine, or not with this
     value."""
@@ -82,30 +93,10 @@ def unknown(options: Mapping[str, str], table: Table) -> Iterator[tuple[str, str
         knob = table[COMMON].get(option) or table.get(engine, {}).get(option)
         owners = [name for name, knobs in table.items() if option in knobs]
         if knob is not None:
-            why = _bad_value(knob, value.strip())
-            if value and why:
+            if value and (why := DIALECT.bad_value(option, knob, value.strip())):
                 yield option, f"{option}: {why}"
         elif owners:
             yield option, f"{option} is an option of ioengine {listed(owners)}; this job has {engine}"
         else:
             every = sorted({name for knobs in table.values() for name in knobs})
             yield option, f"fio has no option {option}{nearest(option, every)}"
-
-
-def _bad_value(knob: Knob, value: str) -> str | None:
-    if knob.kind == "truth":
-        return None if value in ("0", "1") else f"{value!r} is neither 1 nor 0"
-    if knob.kind == "word":
-        # "randrw:8", "zipf:1.2"
-        return bad_word(knob, value.partition(":")[0])
-    if knob.kind == "integer" and value not in knob.words:
-        # "4k,64k": for reads, writes and trims
-        return next(filter(None, (_bad_number(knob, part) for part in value.split(",") if part)), None)
-    return None
-
-
-def _bad_number(knob: Knob, text: str) -> str | None:
-    match = _NUMBER.fullmatch(text)
-    if match:
-        return outside(knob, int(match["number"]) * 1024 ** _POWERS[match["unit"].lower()], text)
-    return None if re.search(r"\d", text) else f"{text!r} is not a number"

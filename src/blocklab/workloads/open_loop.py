@@ -102,6 +102,7 @@ class OpenLoop(Base, frozen=True, tag="open_loop"):
     """Of the random places and times."""
 
     takes: ClassVar[tuple[Kind, ...]] = ("dir", "block")
+    program: ClassVar[str] = "the workload"
     metrics: ClassVar[tuple[str, ...]] = open_loop_output.METRICS
     refused: ClassVar[tuple[str, ...]] = ("from",)
 

@@ -48,8 +48,10 @@ _OPTIONS = Allowed(
         **entries(NUMBER, "rate latency-limit max-tries sampling-rate"),
         **entries(_SEED, "random-seed"),
         **entries(_VARIABLE, "define"),
-        **entries(NOTHING, "connect no-vacuum vacuum-all report-per-command report-latencies failures-detailed"),
-        **entries(NOTHING, "verbose-errors exit-on-abort"),
+        **entries(NOTHING, """
+            connect no-vacuum vacuum-all report-per-command report-latencies failures-detailed verbose-errors
+            exit-on-abort
+        """),
     },
     {
         **dict.fromkeys(("client", "jobs", "time", "transactions", "log", "log-prefix", "progress"), _OURS),

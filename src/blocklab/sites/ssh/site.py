@@ -264,7 +264,9 @@ class SshSite(standing_lab.ByDoor):
                 device = numbers.DISK.path(self.hosts.first + self.disk(spec, host))
                 mine[host] = (*mine.get(host, ()), device)
         called = {name: entry.hostname for name, entry in self.hosts.hosts.items() if entry.hostname}
-        return Ground(ends, devices, prefix=PREFIX, first=self.hosts.first, hostnames=called, guarded=True)
+        return Ground(
+            ends, devices, prefix=PREFIX, first=self.hosts.first, hostnames=called, guarded=True, mapped=True
+        )
 
     def start(self, topology: Topology) -> SshLab:
         """Connect, clean, claim the disks. Raises ``SetupError``, ``NodeLost``."""

@@ -68,7 +68,7 @@ def behaviour(profile: Profile, place: str = "") -> dict[str, Any]:
     ``place`` says where the volume is, e.g. ``a1-0``: two volumes of one profile draw different latencies, and the
     volume at one place draws the same ones whatever stands on it.
     """
-    found: dict[str, Any] = {"seed": zlib.crc32(f"{profile.seed} {place}".encode())}
+    found: dict[str, Any] = {"seed": zlib.crc32(f"{profile.seed or 0} {place}".encode())}
     if profile.io_most:
         found["split"] = int(profile.io_most)
     for name in ("iops", "burst_iops", "burst_seconds", "read_iops", "write_iops"):
