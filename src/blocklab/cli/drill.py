@@ -15,6 +15,7 @@ import typer
 from blocklab.campaign.choice import chosen, expanded, levels_of, selected
 from blocklab.campaign.start import Where, started
 from blocklab.cli.flags import (
+    AllTables,
     AsJson,
     At,
     Clock,
@@ -87,6 +88,7 @@ def drill(
     mixed: Mixed = MixedMachines.REFUSE,
     insecure: Insecure = False,
     plain: Plain = False,
+    every: AllTables = False,
     as_json: AsJson = False,
     events: Events = "",
 ) -> None:
@@ -130,7 +132,7 @@ def drill(
     where = Where(there, hosts, volumes, workers, in_parallel(there, parallel))
     with claimed(place):
         folder = StudyFolder.create(runs, started(manifest, wanted, where, again=again), study)
-        carry_out(folder, Shown(plain, as_json, events))
+        carry_out(folder, Shown(plain, as_json, events, every))
         decided = [_searched(folder, cell, search) for cell in (wanted if search else ())]
     if not all(decided):
         raise typer.Exit(UNDECIDED)

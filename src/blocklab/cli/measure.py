@@ -31,12 +31,13 @@ from blocklab.study.types import Cell, Study
 
 
 class Shown(msgspec.Struct, frozen=True):
-    """How a study is shown: ``plain`` lines, the result ``as_json``, and its ``events`` in a file (``-``: standard
-    output)."""
+    """How a study is shown: ``plain`` lines, the result ``as_json``, its ``events`` in a file (``-``: standard
+    output), and ``every`` table of it."""
 
     plain: bool = False
     as_json: bool = False
     events: str = ""
+    every: bool = False
 
     @contextlib.contextmanager
     def listener(self) -> Iterator[Listener]:
@@ -89,7 +90,7 @@ def carry_out(
         echo_json(outside.text(folder.path / "report.json", outside.MOST_DATA))
     else:
         # Of its events standard output is full.
-        Console(stderr=shown.events == "-").print(report.terminal_table(folder, analysis))
+        Console(stderr=shown.events == "-").print(report.terminal_table(folder, analysis, every=shown.every))
         echo(f"report: {page}", err=shown.events == "-")
     if bad:
         raise typer.Exit(1)

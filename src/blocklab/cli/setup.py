@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from blocklab.cli import doctor
-from blocklab.cli.flags import AsJson, Plain, Repeats, Runs, SiteName, Stacks, Volumes
+from blocklab.cli.flags import AllTables, AsJson, Plain, Repeats, Runs, SiteName, Stacks, Volumes
 from blocklab.cli.studies import run
 from blocklab.errors import SetupError
 from blocklab.model.plan import Argv
@@ -42,6 +42,7 @@ def quickstart(
     site: SiteName = DEFAULT,
     yes: Yes = False,
     plain: Plain = False,
+    every: AllTables = False,
     as_json: AsJson = False,
 ) -> None:
     """Do what `setup` does, then run the example: the `quick` variant of the study drbd-az.
@@ -51,7 +52,7 @@ def quickstart(
     set_up(open_site(site), Console(stderr=True), yes=yes)
     run(
         shipped()[EXAMPLE], quick=True, repeats=repeats, stack=stack, runs=runs, volumes=volumes, site=site,
-        yes=yes, plain=plain, as_json=as_json,
+        yes=yes, plain=plain, every=every, as_json=as_json,
     )  # fmt: skip
 
 

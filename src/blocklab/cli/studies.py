@@ -16,6 +16,7 @@ from blocklab.campaign.choice import chosen, expanded, levels_of, often, selecte
 from blocklab.campaign.needs import fitting
 from blocklab.campaign.start import Where, started
 from blocklab.cli.flags import (
+    AllTables,
     AsJson,
     At,
     Clock,
@@ -86,6 +87,7 @@ def run(
     mixed: Mixed = MixedMachines.REFUSE,
     insecure: Insecure = False,
     plain: Plain = False,
+    every: AllTables = False,
     as_json: AsJson = False,
     events: Events = "",
 ) -> None:
@@ -117,7 +119,7 @@ def run(
     manifest = Manifest(what, grid, quick, str(study.resolve()), seed, predicted=left)
     with claimed(place_of(runs, what, quick=quick)):
         folder = StudyFolder.create(runs, started(manifest, wanted, where, again=again), study)
-        carry_out(folder, Shown(plain, as_json, events))
+        carry_out(folder, Shown(plain, as_json, events, every))
 
 
 def predicted(
@@ -180,6 +182,7 @@ def resume(
     volumes: Volumes = None,
     parallel: InParallel = None,
     plain: Plain = False,
+    every: AllTables = False,
     as_json: AsJson = False,
     events: Events = "",
 ) -> None:
@@ -194,7 +197,7 @@ def resume(
     in_parallel(manifest.site, parallel)
     with claimed(there.path):
         there.sweep()
-        carry_out(there, Shown(plain, as_json, events), volumes, parallel)
+        carry_out(there, Shown(plain, as_json, events, every), volumes, parallel)
 
 
 def sure(study: Study, *, yes: bool, count: int | None = None) -> None:
