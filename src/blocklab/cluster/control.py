@@ -9,28 +9,24 @@ from __future__ import annotations
 
 import contextlib
 import importlib.metadata
-import itertools
-import os
 import queue
-import shutil
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
-from distributed import CancelledError, Client, Future
+from distributed import Client, Future
 
 from blocklab import __version__
 from blocklab.campaign.lines import received
 from blocklab.cluster import far
+from blocklab.cluster.calls import LOST, Gone, everywhere, fetched
 from blocklab.cluster.place import RESOURCE, Place
 from blocklab.errors import BlocklabError, SetupError, StoreError, Unreadable
 from blocklab.model import outside
 from blocklab.rules.fit import fits
 from blocklab.runner import events
-from blocklab.store.archive import most_bytes, unpack
 from blocklab.store.folder import StudyFolder, encoded
 from blocklab.store.identity import identity
 from blocklab.study.types import Cell
@@ -46,14 +42,6 @@ RETURN_SECONDS = 60.0
 STRIKES = 2
 # Clocks that are further apart (s) would make runs look older than the study.
 CLOCK_SECONDS = 60.0
-
-
-class _Gone(Exception):
-    """The scheduler does not answer."""
-
-
-# What Dask raises then: a connection that is closed, or a client that was closed for it.
-_LOST = (OSError, TimeoutError, CancelledError, RuntimeError)
 
 
 class Worker(msgspec.Struct, frozen=True):
@@ -114,7 +102,7 @@ class Controller:
             while pending or self._running:
                 try:
                     bad += self._turn(client, pending)
-                except _Gone:
+                except Gone:
                     self._put_back(pending)
                     client.close(timeout=1)
                     client = self._again()
@@ -131,9 +119,9 @@ class Controller:
 
     def _turn(self, client: Client, pending: list[Unit]) -> int:
         """Look who is there, take back what has ended, and hand out what waits. How many cells did not end ``ok``.
-        Raises ``_Gone``."""
+        Raises ``Gone``."""
         if client.status != "running":
-            raise _Gone
+            raise Gone
         self._look(client, pending)
         bad = sum(self._taken_back(client, running, pending) for running in self._ended())
         self._hand_out(client, pending)
@@ -147,7 +135,7 @@ class Controller:
             client.subscribe_topic(self._topic, self._event)
             info = client.scheduler_info()
             link = self._dashboard(client, info)
-        except _LOST as error:
+        except LOST as error:
             client.close(timeout=1)
             raise SetupError(f"no scheduler answers at {self._place.address}: {error}") from error
         self._scheduler = info["id"]
@@ -210,8 +198,8 @@ class Controller:
         """Take in workers that came, and forget those that went."""
         try:
             info = client.scheduler_info()
-        except _LOST as error:
-            raise _Gone from error
+        except LOST as error:
+            raise Gone from error
         if info["id"] != self._scheduler:
             # The client has found another one by itself, which knows nothing of us.
             self._scheduler = info["id"]
@@ -253,7 +241,7 @@ class Controller:
         }
         rest = [address for address in new if address not in why]
         # By name, since one that lacks blocklab can load nothing of it.
-        versions = _everywhere(client, rest, importlib.metadata.version, "blocklab")
+        versions = everywhere(client, rest, importlib.metadata.version, "blocklab")
         for address, version in versions.items():
             if isinstance(version, importlib.metadata.PackageNotFoundError):
                 why[address] = "it has no blocklab: pip install 'blocklab[dask]' there"
@@ -261,7 +249,7 @@ class Controller:
                 why[address] = f"it has blocklab {version}, and this is {__version__}: install the same one there"
         rest = [address for address in rest if address not in why]
         abouts = {}
-        for address, text in _everywhere(client, rest, far.about, encoded(self._manifest)).items():
+        for address, text in everywhere(client, rest, far.about, encoded(self._manifest)).items():
             if isinstance(text, bytes):
                 abouts[address] = outside.typed_json(text, far.About, address)
             else:
@@ -334,8 +322,8 @@ class Controller:
                 workers=[worker.address], allow_other_workers=False, resources={RESOURCE: 1}, pure=False,
                 retries=0,
             )  # fmt: skip
-        except _LOST as error:
-            raise _Gone from error
+        except LOST as error:
+            raise Gone from error
         kept = self._kept_as(unit)
         self._begun[kept] = worker.machine
         self._lost.pop(kept, None)
@@ -387,7 +375,7 @@ class Controller:
         """Store what a worker measured, or put the unit back; how many of its cells did not end ``ok``."""
         unit, worker, future = running.unit, running.worker, running.future
         if future.status == "pending" or future.status in ("lost", "cancelled"):
-            with contextlib.suppress(*_LOST):
+            with contextlib.suppress(*LOST):
                 client.cancel([future], force=True)
             return self._failed(running, pending, "it is gone", fault=future.status == "pending")
         try:
@@ -397,8 +385,8 @@ class Controller:
             why = error.message if isinstance(error, BlocklabError) else f"{type(error).__name__}: {error}"
             return self._failed(running, pending, why)
         try:
-            taken = self._fetched(client, running, report)
-        except _Gone:
+            taken = fetched(client, worker.address, self._kept_as(unit), running.keys, report, self._folder)
+        except Gone:
             pending.append(unit)
             raise
         except (StoreError, SetupError) as error:
@@ -412,39 +400,9 @@ class Controller:
         self._begun.pop(self._kept_as(unit), None)
         took = round(time.monotonic() - running.since, 1)
         self._tell(events.Kept(len(taken), took, unit=unit.label, worker=worker.name))
-        with contextlib.suppress(_Gone):
-            _everywhere(client, [worker.address], far.forget, self._kept_as(unit))
+        with contextlib.suppress(Gone):
+            everywhere(client, [worker.address], far.forget, self._kept_as(unit))
         return sum(report.statuses.get(key) != "ok" for key in running.keys)
-
-    def _fetched(self, client: Client, running: Running, report: far.Report) -> list[str]:
-        """The keys of the runs that are in place now. Raises ``StoreError``, ``SetupError``."""
-        name, address = self._kept_as(running.unit), running.worker.address
-        if report.packed.size > most_bytes(running.keys):
-            raise SetupError(f"its runs take {report.packed.size} bytes, which is more than is fetched")
-        with self._aside() as place:
-            file = place / f"{name}.tar.gz"
-            with file.open("wb") as stream:
-                for number in itertools.count():
-                    if stream.tell() >= report.packed.size:
-                        break
-                    piece = _everywhere(client, [address], far.part, name, number).get(address)
-                    if not isinstance(piece, bytes) or not 0 < len(piece) <= far.PART_BYTES:
-                        why = f"{len(piece)} bytes came" if isinstance(piece, bytes) else piece
-                        raise SetupError(f"its runs cannot be fetched: {why}")
-                    stream.write(piece)
-            return unpack(file, report.packed, self._folder, running.keys)
-
-    @contextlib.contextmanager
-    def _aside(self) -> Iterator[Path]:
-        """A folder for what is fetched, which is swept as a draft is where this process is killed."""
-        place = self._folder.cells / f".fetched.{os.getpid()}.partial"
-        try:
-            place.mkdir(parents=True, exist_ok=True)
-            yield place
-        except OSError as error:
-            raise StoreError(f"{place} cannot be written: {error}", hint="make room, or use --runs DIR") from error
-        finally:
-            shutil.rmtree(place, ignore_errors=True)
 
     def _failed(self, running: Running, pending: list[Unit], why: str, *, fault: bool = True) -> int:
         """Put a unit back that a machine could not carry out."""
@@ -457,14 +415,3 @@ class Controller:
                 self._whys[worker.name] = why
                 self._tell(events.LeftOut(why, worker=worker.name))
         return 0
-
-
-def _everywhere(client: Client, addresses: Sequence[str], what: Callable[..., Any], *given: Any) -> dict[str, Any]:
-    """What a short function returns at these workers, or the error that it raised there. Raises ``_Gone``."""
-    if not addresses:
-        return {}
-    try:
-        found: dict[str, Any] = client.run(what, *given, workers=list(addresses), on_error="return")
-    except _LOST as error:
-        raise _Gone from error
-    return found
