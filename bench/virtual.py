@@ -80,7 +80,7 @@ def crashed() -> Study:
             "blocklab": 2, "name": "drills", "question": "How fast is a drill?", "repeats": DRILLS + 1,
             "nodes": nodes, "links": links, "stacks": {"m": {"on": "a1", "layers": layers}},
             "workloads": {
-                "ledger": {"workload": "ledger", "from": "c1", "connections": 4, "rate": 300, "after": "0.5s"}
+                "ledger": {"workload": "ledger", "from": "c1", "clients": 4, "rate": 300, "after": "0.5s"}
             },
             "faults": {"kill": {"fault": "crash", "node": "active", "at": "0.5s..1s"}},
         }

@@ -21,7 +21,7 @@ from blocklab.study.read import build
 from tests.fake.drilled import FULL, KILL, Drilled, drilled, study
 
 VOLUME = {"layer": "volume", "size": "512MiB"}
-NET = {"layer": "net_mirror", "peer": "a2", "link": "zone"}
+NET = {"layer": "net-mirror", "peer": "a2", "link": "zone"}
 DRBD = {"layer": "drbd", "peer": "a2", "link": "zone"}
 SUM = node_programs.path("checksum")
 TOP = [{"layer": "ext4"}, {"layer": "postgres"}]

@@ -27,7 +27,7 @@ CRYPT = {"layer": "crypt"}
 PAIR = {"peer": "a2", "link": "zone"}
 MIRRORS: dict[str, dict[str, Any]] = {
     "drbd": {"layer": "drbd", **PAIR},
-    "net_mirror": {"layer": "net_mirror", **PAIR},
+    "net_mirror": {"layer": "net-mirror", **PAIR},
 }
 
 

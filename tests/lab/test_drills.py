@@ -37,7 +37,7 @@ BASE: dict[str, Any] = {
         "front": {"between": ["c1", "a1"]},
         "back": {"between": ["c1", "a2"]},
     },
-    "workloads": {"ledger": {"workload": "ledger", "from": "c1", "connections": 8, "after": "1s"}},
+    "workloads": {"ledger": {"workload": "ledger", "from": "c1", "clients": 8, "after": "1s"}},
     "faults": {"kill": {"fault": "crash", "at": "2s..3s"}},
     # A busy machine may answer late several times in a row.
     "takeover": {"misses": 8},

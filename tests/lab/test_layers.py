@@ -30,7 +30,7 @@ EBS = {
 }  # fmt: skip
 PLAIN = {"layer": "volume", "size": "512MiB"}
 SMALL = {"layer": "volume", "size": "64MiB"}
-NET = {"layer": "net_mirror", "peer": "a2", "link": "zone"}
+NET = {"layer": "net-mirror", "peer": "a2", "link": "zone"}
 MIRROR = {
     "layer": "drbd",
     "peer": "a2",

@@ -24,7 +24,7 @@ from tests.uml import uml
 
 PLAIN = {"layer": "volume", "size": "64MiB"}
 DRBD = {"layer": "drbd", "peer": "a2", "link": "zone"}
-NET = {"layer": "net_mirror", "peer": "a2", "link": "zone"}
+NET = {"layer": "net-mirror", "peer": "a2", "link": "zone"}
 MIB = 2**20
 
 
@@ -143,7 +143,7 @@ def test_a_network_mirror_has_two_equal_legs_and_outlives_its_peer(small: dict[s
     )
     with standing(UmlSite(), study, ["one"]) as stand:
         here, there = stand.lab.hosts["a1"], stand.lab.hosts["a2"]
-        found = {knob.name: knob.value for knob in knobs(stand) if knob.layer == "net_mirror"}
+        found = {knob.name: knob.value for knob in knobs(stand) if knob.layer == "net-mirror"}
         assert found == {
             "state": "clean", "local leg": "active sync", "remote leg": "active sync writemostly",
             "bitmap": "Internal", "connections": "2", "timeout": "3s", "write_behind": "64",
@@ -173,7 +173,7 @@ def test_a_network_mirror_has_two_equal_legs_and_outlives_its_peer(small: dict[s
         # Without its peer: the write waits for the timeout, then the local leg goes on alone, and it is said.
         uml(stand).crash("a2")
         must(here, ["dd", "if=/dev/zero", "of=/mnt/one/more", "bs=64k", "count=4", "conv=fsync"])
-        local = [fact for fact in stand.facts["one"] if fact.host == "a1" and fact.layer == "net_mirror"]
+        local = [fact for fact in stand.facts["one"] if fact.host == "a1" and fact.layer == "net-mirror"]
         lost = {knob.name: knob.value for knob in not_in_force(stand.engine.ask(local))}
         assert lost["state"] == "clean, degraded" and lost["remote leg"] == "absent"
         with pytest.raises(NodeLost):

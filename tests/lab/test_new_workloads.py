@@ -47,11 +47,11 @@ STUDY: dict[str, Any] = {
         "raw": {"on": "a2", "layers": [{"layer": "volume", "size": "16MiB"}]},
     },
 }  # fmt: skip
-TPCC = {"workload": "tpcc", "warehouses": 1, "threads": 2, "time": "2s", "warmup": "1s"}
+TPCC = {"workload": "tpcc", "warehouses": 1, "clients": 2, "time": "2s", "warmup": "1s"}
 SYSBENCH = {
     "workload": "sysbench",
     "table_size": 200,
-    "threads": 2,
+    "clients": 2,
     "time": "2s",
     "options": {"rand-type": "uniform"},
 }
@@ -173,7 +173,7 @@ def test_rounds_of_fio_and_what_each_layer_did(stand: Standing, tmp_path: Path) 
             "write.iops",
         ),
         ("pg", {"workload": "pgbench", "clients": 2}, "tps"),
-        ("maria", {"workload": "tpcc", "warehouses": 1, "threads": 2}, "tps"),
+        ("maria", {"workload": "tpcc", "warehouses": 1, "clients": 2}, "tps"),
     ],
 )
 def test_a_load_that_is_ended_early_has_a_whole_summary(

@@ -27,7 +27,7 @@ def test_a_volume_carries_what_is_below_its_cap_and_nothing_above(tmp_path: Path
         "stacks": {"capped": {"on": "a1", "layers": [{"layer": "volume", "size": "64MiB", "iops": CAP}]}},
         "workloads": {
             "need": {
-                "workload": "open_loop", "size": "32MiB", "reads": 420, "writes": 180, "flushes": 10,
+                "workload": "open-loop", "size": "32MiB", "reads": 420, "writes": 180, "flushes": 10,
                 "levels": [100, 250], "time": "6s",
             }
         },

@@ -274,8 +274,8 @@ def test_a_volume_with_errors_and_without(small: dict[str, Any]) -> None:
 UPON: dict[str, list[dict[str, Any]]] = {
     "xfs": [XFS, FRAGILE, {"layer": "xfs"}],
     "shared": [PLAIN, {"layer": "shared", "peer": "a2"}, FRAGILE, {"layer": "ext4"}],
-    "net_mirror": [PLAIN, FRAGILE, {"layer": "net_mirror", "peer": "a2", "link": "zone"}, {"layer": "ext4"}],
-    "lvm_stripe": [{**PLAIN, "count": 2}, FRAGILE, {"layer": "lvm_stripe"}, {"layer": "ext4"}],
+    "net_mirror": [PLAIN, FRAGILE, {"layer": "net-mirror", "peer": "a2", "link": "zone"}, {"layer": "ext4"}],
+    "lvm_stripe": [{**PLAIN, "count": 2}, FRAGILE, {"layer": "lvm-stripe"}, {"layer": "ext4"}],
     "cap": [{**PLAIN, "iops": 3000}, FRAGILE, {"layer": "cap", "write_iops": 500}, {"layer": "ext4"}],
 }
 

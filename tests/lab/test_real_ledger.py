@@ -219,7 +219,7 @@ def test_a_planted_loss_is_found(stand: Standing, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("stack", ["pg", "mixed"])
 def test_measured_as_a_load(stand: Standing, tmp_path: Path, stack: str) -> None:
-    workload = ledger(rate=50, connections=4, time=Duration("2s"))
+    workload = ledger(rate=50, clients=4, time=Duration("2s"))
     measured = Measured()
     measure(
         stand.engine, workload, port_of(stand, stack), stand.facts[stack], tmp_path, measured, stand.shapes[stack]
@@ -249,7 +249,7 @@ def test_servers_that_are_no_ledger_are_said(stand: Standing) -> None:
         assert done.code == 1, done.said
         return done.said
 
-    assert "the tally has 8 workers, not 9" in said(ledger(connections=9))
+    assert "the tally has 8 workers, not 9" in said(ledger(clients=9))
     assert "the database has no ledger" in said(ledger(), "--database=postgres")
 
 

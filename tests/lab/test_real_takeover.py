@@ -39,11 +39,11 @@ DRBD: list[dict[str, Any]] = [
 ]  # fmt: skip
 SHARED: list[dict[str, Any]] = [
     # The guard's holds and the stripe are mappings of the same kernel.
-    {**VOLUME, "size": "256MiB", "count": 2}, {"layer": "shared", "peer": "a2"}, {"layer": "lvm_stripe"},
+    {**VOLUME, "size": "256MiB", "count": 2}, {"layer": "shared", "peer": "a2"}, {"layer": "lvm-stripe"},
     {"layer": "xfs"}, {"layer": "postgres", "settings": FAST},
 ]  # fmt: skip
 NET: list[dict[str, Any]] = [
-    VOLUME, {"layer": "net_mirror", "peer": "a2", "link": "zone", "timeout": "2s"}, {"layer": "xfs"},
+    VOLUME, {"layer": "net-mirror", "peer": "a2", "link": "zone", "timeout": "2s"}, {"layer": "xfs"},
     {"layer": "mariadb", "settings": {"innodb_buffer_pool_size": "64M", "innodb_log_file_size": "16M"}},
 ]  # fmt: skip
 # Without a database, and soon copied.

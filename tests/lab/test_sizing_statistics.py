@@ -42,7 +42,7 @@ def test_the_need_of_mariadb_is_what_the_kernel_counted_at_its_volume(tmp_path: 
             }
         },
         "workloads": {
-            "tx": {"workload": "sysbench", "tables": 2, "table_size": 60000, "threads": 8, "time": "10s"}
+            "tx": {"workload": "sysbench", "tables": 2, "table_size": 60000, "clients": 8, "time": "10s"}
         },
     }
     study = tmp_path / "source.yaml"

@@ -30,8 +30,8 @@ stacks:
 workloads:
   tx: {{workload: pgbench, scale: 1, clients: 2, transactions: 50}}
   far: {{workload: pgbench, scale: 1, clients: 2, transactions: 50, from: a2}}
-  rows: {{workload: sysbench, tables: 1, table_size: 1000, threads: 2, time: 2s}}
-  kept: {{workload: ledger, from: a2, connections: 2, time: 2s}}
+  rows: {{workload: sysbench, tables: 1, table_size: 1000, clients: 2, time: 2s}}
+  kept: {{workload: ledger, from: a2, clients: 2, time: 2s}}
 """
 MARIADB = f"""{HEAD}
 stacks:
@@ -42,15 +42,15 @@ stacks:
       - {{layer: ext4}}
       - {{layer: mariadb, settings: {{innodb_buffer_pool_size: 64M, log_bin: true}}}}
 workloads:
-  rows: {{workload: sysbench, tables: 1, table_size: 1000, threads: 2, time: 2s}}
-  far: {{workload: sysbench, tables: 1, table_size: 1000, threads: 2, time: 2s, from: a2}}
-  kept: {{workload: ledger, from: a2, connections: 2, time: 2s}}
+  rows: {{workload: sysbench, tables: 1, table_size: 1000, clients: 2, time: 2s}}
+  far: {{workload: sysbench, tables: 1, table_size: 1000, clients: 2, time: 2s, from: a2}}
+  kept: {{workload: ledger, from: a2, clients: 2, time: 2s}}
 """
 TPCC = f"""{HEAD}
 stacks:
   own: {{on: a1, layers: [{{layer: volume, size: 700MiB}}, {{layer: ext4}}, {{layer: @}}]}}
 workloads:
-  orders: {{workload: tpcc, warehouses: 1, threads: 1, time: 5s}}
+  orders: {{workload: tpcc, warehouses: 1, clients: 1, time: 5s}}
 """
 MIRROR = f"""{HEAD}
 stacks:
@@ -261,7 +261,7 @@ def test_the_two_sides_of_drbd_know_a_secret(there: Reached, tmp_path: Path) -> 
 @pytest.mark.long
 @pytest.mark.parametrize("direct", ["false", pytest.param("true", marks=pytest.mark.long)])
 def test_a_network_mirror_serves_the_active_node_alone(there: Reached, tmp_path: Path, direct: str) -> None:
-    text = MIRROR.replace("@", f"{{layer: net_mirror, peer: a2, link: zone, connections: 2, direct: {direct}}}")
+    text = MIRROR.replace("@", f"{{layer: net-mirror, peer: a2, link: zone, connections: 2, direct: {direct}}}")
 
     def look() -> None:
         assert listening(there, "a2", 10909) == {"10.77.1.2:10909"}

@@ -321,7 +321,7 @@ stacks:
     on: a1
     layers: [{layer: volume, size: 240MiB}, {layer: drbd, peer: a2, link: pair}, {layer: ext4}, {layer: postgres}]
 workloads:
-  ledger: {workload: ledger, from: c1, connections: 2, time: 20s}
+  ledger: {workload: ledger, from: c1, clients: 2, time: 20s}
 faults:
   kill: {fault: crash, at: 3s}
 """

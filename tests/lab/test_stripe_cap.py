@@ -30,7 +30,7 @@ STACKS: dict[str, list[dict[str, Any]]] = {
     # Two caps on one device share a mount.
     "raid10": [VOLUMES, {"layer": "raid10", "layout": "far"}, {"layer": "cap", "read_iops": 5000},
                {"layer": "cap", "write_iops": 5000}, EXT4],
-    "lvm_stripe": [VOLUMES, {"layer": "cap", "write_iops": 5000, "by": V2}, {"layer": "lvm_stripe"},
+    "lvm_stripe": [VOLUMES, {"layer": "cap", "write_iops": 5000, "by": V2}, {"layer": "lvm-stripe"},
                    {"layer": "cap", "profile": "azure-d8s-v3", "by": V2}, EXT4],
     "stripe": [VOLUMES, {"layer": "cap", "write_iops": 5000}, {"layer": "stripe", "chunk": "128KiB"},
                {"layer": "cap", "profile": "azure-d8s-v3"}, DRBD, {"layer": "cap", "read_iops": 5000}, EXT4],

@@ -181,7 +181,7 @@ def crashed() -> dict[str, Any]:
         "links": {name: {"between": [one, other], "rtt": rtt} for name, (one, other, rtt) in ends.items()},
         "stacks": {"a": {"on": "a1", "layers": layers}},
         "workloads": {
-            "ledger": {"workload": "ledger", "from": "c1", "connections": 4, "rate": 300, "after": "0.5s"}
+            "ledger": {"workload": "ledger", "from": "c1", "clients": 4, "rate": 300, "after": "0.5s"}
         },
         "faults": {"kill": {"fault": "crash", "node": "active", "at": "0.5s..1s"}},
     }  # fmt: skip
@@ -231,7 +231,7 @@ def iops(run: Run) -> float:
 def test_layouts_of_every_kind_stand_in_virtual_time(tmp_path: Path) -> None:
     study = mirrored()
     disk = {"layer": "volume", "size": "300MiB", "read_latency": "450us", "write_latency": "450us"}
-    net = {"layer": "net_mirror", "peer": "a2", "link": "zone"}
+    net = {"layer": "net-mirror", "peer": "a2", "link": "zone"}
     study["stacks"] |= {
         "stripe": {"on": "a1", "layers": [{**disk, "count": 2}, {"layer": "stripe"}, {"layer": "xfs"}]},
         "cap": {"on": "a1", "layers": [disk, {"layer": "cap", "write_iops": 500}]},
@@ -266,7 +266,7 @@ def test_databases_give_the_same_bytes_too(tmp_path: Path, database: str) -> Non
     ]
     study["workloads"] = {
         "postgres": {"tx": {"workload": "pgbench", "scale": 1, "clients": 4, "transactions": 100}},
-        "mariadb": {"tx": {"workload": "sysbench", "tables": 1, "table_size": 1000, "threads": 4, "time": "1s"}},
+        "mariadb": {"tx": {"workload": "sysbench", "tables": 1, "table_size": 1000, "clients": 4, "time": "1s"}},
     }[database]
     file = write(study, tmp_path)
     for name in ("first", "second"):

@@ -161,7 +161,7 @@ DRAWN: Mapping[str, Mapping[str, st.SearchStrategy[Any]]] = {
         "peer": _PEER, "link": st.sampled_from(["zone", "zone", "/etc/victim"]), "net": _DRBD_SECTION,
         "disk": _DRBD_SECTION, "options": _DRBD_SECTION,
     },
-    "net_mirror": {"peer": _PEER, "link": st.sampled_from(["zone", "/etc/victim"])},
+    "net-mirror": {"peer": _PEER, "link": st.sampled_from(["zone", "/etc/victim"])},
     "xfs": {
         "mkfs": arguments(filesystem_options.MKFS_XFS, _XFS), "mount": mounts(filesystem_options.MOUNT_XFS),
     },
@@ -230,12 +230,12 @@ def _free(kind: inspect.Type) -> bool:
 
 
 BELOW: Mapping[str, list[dict[str, Any]]] = {
-    "shared": [], "drbd": [], "net_mirror": [], "cap": [], "xfs": [], "ext4": [],
+    "shared": [], "drbd": [], "net-mirror": [], "cap": [], "xfs": [], "ext4": [],
     "postgres": [{"layer": "xfs"}], "mariadb": [{"layer": "ext4"}], "mysql": [{"layer": "ext4"}],
 }  # fmt: skip
 NEEDS: Mapping[str, dict[str, Any]] = {
     "cap": {"write_iops": 500}, "shared": {"peer": "a2"}, "drbd": {"peer": "a2", "link": "zone"},
-    "net_mirror": {"peer": "a2", "link": "zone"}, "fio": {"size": "16MiB"},
+    "net-mirror": {"peer": "a2", "link": "zone"}, "fio": {"size": "16MiB"},
     "pgbench": {"clients": 2, "time": "5s"}, "sysbench": {"time": "5s"}, "tpcc": {"time": "5s"},
 }  # fmt: skip
 

@@ -448,11 +448,11 @@ SWEEP: dict[str, Any] = {
             ],
         },
     },
-    "workloads": {"tpcc": {"workload": "tpcc", "warehouses": 1, "threads": 1, "time": "60s"}},
+    "workloads": {"tpcc": {"workload": "tpcc", "warehouses": 1, "clients": 1, "time": "60s"}},
     "factors": {
         "rtt": {"field": "links.zone.rtt", "values": list(RTTS)},
         "sync_binlog": {"field": "stacks.*.layers.postgres.settings.commit_siblings", "values": [0, 1]},
-        "threads": {"field": "workloads.tpcc.threads", "values": list(THREADS)},
+        "threads": {"field": "workloads.tpcc.clients", "values": list(THREADS)},
     },
     "expect": [
         {

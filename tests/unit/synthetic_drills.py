@@ -104,7 +104,7 @@ FAILOVER: dict[str, Any] = {
         "drbd-b": _mirror("B"),
         "drbd-a": _mirror("A"),
     },
-    "workloads": {"ledger": {"workload": "ledger", "from": "app", "connections": 8, "time": "9s"}},
+    "workloads": {"ledger": {"workload": "ledger", "from": "app", "clients": 8, "time": "9s"}},
     "faults": {"kill": {"fault": "crash", "at": "4s"}},
     "factors": {
         "rtt": {"field": "links.zone.rtt", "values": ["0.5ms", "2ms", "10ms"]},

@@ -212,7 +212,7 @@ def test_a_mirror_s_two_sides_know_a_secret_and_a_network_mirror_one_address() -
     assert any(fact.wanted.get("net.cram-hmac-alg") == "sha256" for fact in facts)
     shown = 'resource r {\n net {\n cram-hmac-alg "sha256";\n shared-secret "known";\n }\n}\n'
     assert drbd.parse_show(shown) == {"net.cram-hmac-alg": "sha256"}
-    mirror = {"layer": "net_mirror", "connections": 2}
+    mirror = {"layer": "net-mirror", "connections": 2}
     study = study_of("postgres", {"tx": BY_SYSBENCH}, mirror)
     ends = GuardedSite().ground(topology(study, ["db"])).ends["zone"]
     assert config(study, "nbd.allow") == f"{ends['a1'].address}\n"

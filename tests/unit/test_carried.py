@@ -31,7 +31,7 @@ from blocklab.workloads import AnyWorkload, OpenLoop, Pgbench, Sysbench
 from blocklab_node import open_loop as node
 from tests.unit import synthetic
 
-SPEC: dict[str, Any] = {"workload": "open_loop", "size": "64MiB", "reads": 700, "writes": 300, "time": "30s"}
+SPEC: dict[str, Any] = {"workload": "open-loop", "size": "64MiB", "reads": 700, "writes": 300, "time": "30s"}
 RAW = (Path(__file__).parent / "golden" / "open_loop" / "stdout").read_bytes()
 
 

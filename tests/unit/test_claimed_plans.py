@@ -111,11 +111,11 @@ def layers(draw: st.DrawFn) -> list[dict[str, Any]]:
     pair = {"peer": "a2", "link": "zone"}
     mirrors: list[dict[str, Any] | None] = [
         None, {"layer": "drbd", **pair, "protocol": draw(st.sampled_from("ABC"))},
-        {"layer": "drbd", **pair, "standalone": True}, {"layer": "net_mirror", **pair},
-        {"layer": "net_mirror", **pair, "direct": True},
+        {"layer": "drbd", **pair, "standalone": True}, {"layer": "net-mirror", **pair},
+        {"layer": "net-mirror", **pair, "direct": True},
     ]  # fmt: skip
     crypts: st.SearchStrategy[dict[str, Any] | None] = st.sampled_from([None, None, {"layer": "crypt"}])
-    joined = ("stripe", "raid10", "lvm_stripe") if count > 1 else ()
+    joined = ("stripe", "raid10", "lvm-stripe") if count > 1 else ()
     joins: list[dict[str, Any] | None] = [{"layer": name} for name in joined] or [None]
     tops: list[dict[str, Any] | None] = [None, {"layer": "postgres"}, {"layer": "mysql"}, {"layer": "mariadb"}]
     caps: list[dict[str, Any] | None] = [
@@ -163,7 +163,7 @@ def test_no_plan_of_a_drawn_study_does(drawn: dict[str, Any]) -> None:
 
 
 def test_the_drawn_studies_had_layers_of_every_kind() -> None:
-    assert {"shared", "fragile", "crypt", "stripe", "raid10", "lvm_stripe", "drbd", "net_mirror", "cap"} <= KNOWN
+    assert {"shared", "fragile", "crypt", "stripe", "raid10", "lvm-stripe", "drbd", "net-mirror", "cap"} <= KNOWN
 
 
 @pytest.mark.parametrize("path", shipped().values(), ids=lambda path: path.stem)

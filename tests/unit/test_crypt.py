@@ -20,7 +20,7 @@ from blocklab.study.types import Study
 ONE = {"layer": "volume", "size": "64MiB"}
 CRYPT = {"layer": "crypt"}
 DRBD = {"layer": "drbd", "peer": "a2", "link": "zone"}
-NET = {"layer": "net_mirror", "peer": "a2", "link": "zone"}
+NET = {"layer": "net-mirror", "peer": "a2", "link": "zone"}
 RAID10 = {"layer": "raid10"}
 TWO = {**ONE, "count": 2}
 # What cryptsetup 2.7.5 said on a node.

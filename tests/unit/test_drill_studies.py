@@ -148,7 +148,7 @@ BROKEN = {"fault": "volume-error", "at": "3s", "for": "3s"}
 DARK = {"fault": "power-cut", "at": "10s"}
 
 
-@pytest.mark.parametrize("kind", ["drbd", "net_mirror"])
+@pytest.mark.parametrize("kind", ["drbd", "net-mirror"])
 def test_a_power_cut_after_the_active_side_was_given_up_is_refused(kind: str) -> None:
     """The stack would start from the side that lacks what was written since."""
     mirror = {"layer": kind, "peer": "a2", "link": "pair"}

@@ -312,7 +312,7 @@ def test_all_volumes_of_a_node_fail_and_no_other_device(small: dict[str, Any]) -
     layers: list[dict[str, Any]] = [
         {**VOLUME, "count": 3},
         {"layer": "fragile"},
-        {"layer": "lvm_stripe"},
+        {"layer": "lvm-stripe"},
         {"layer": "xfs"},
     ]
     small["stacks"] = {}

@@ -31,7 +31,7 @@ def history(*lines: bytes) -> bytes:
 
 
 def test_the_command() -> None:
-    workload = Ledger(client="app", rate=500, connections=4, time=Duration("5s")).command(PG)
+    workload = Ledger(client="app", rate=500, clients=4, time=Duration("5s")).command(PG)
     assert workload.argv == (
         "blocklab-ledger", "--kind=postgresql", "--server=10.77.0.1:5433", "--user=postgres",
         "--database=bench", "--connections=4", "--rate=500", "--seconds=5", "--patience=1s",
@@ -52,7 +52,7 @@ def test_the_command_for_several_servers() -> None:
 
 
 def test_the_tables_and_what_the_node_can() -> None:
-    workload = Ledger(client="app", connections=3, rate=900)
+    workload = Ledger(client="app", clients=3, rate=900)
     texts = [" ".join(step.argv) for step in workload.data(PG) if isinstance(step, Run)]
     assert any("VALUES (0, 0, 0), (1, 0, 0), (2, 0, 0)" in text for text in texts) and "ENGINE" not in str(texts)
     texts = [" ".join(step.argv) for step in workload.data(MARIA) if isinstance(step, Run)]
@@ -68,7 +68,7 @@ def test_the_tables_and_what_the_node_can() -> None:
     ("fields", "where"),
     [
         ({"client": ""}, "from"),
-        ({"connections": 0}, "connections"),
+        ({"clients": 0}, "clients"),
         ({"rate": 0}, "rate"),
         ({"time": Duration("1.5s")}, "time"),
         ({"patience": Duration("10ms")}, "patience"),

@@ -36,7 +36,7 @@ def test_a_level_that_is_no_finite_number_is_a_name(level: str) -> None:
 
 def test_charts_of_drills_whose_names_read_alike_are_told_apart(tmp_path: Path) -> None:
     mirror = FAILOVER["stacks"]["drbd-a"]
-    workload = {"workload": "ledger", "from": "app", "connections": 8, "time": "9s"}
+    workload = {"workload": "ledger", "from": "app", "clients": 8, "time": "9s"}
     plan = failover(
         stacks={"m-a": mirror, "m": mirror},
         baseline="m",

@@ -35,7 +35,7 @@ from tests.unit.synthetic_drills import drill, failover, make_drills
 
 # A ledger sees what a fault does, from a node that survives it.
 CLIENT: dict[str, Any] = {
-    "workloads": {"ledger": {"workload": "ledger", "from": "app", "connections": 8}},
+    "workloads": {"ledger": {"workload": "ledger", "from": "app", "clients": 8}},
     "nodes": {"a1": {}, "a2": {}, "app": {}},
     "links": {
         "zone": {"between": ["a1", "a2"], "rtt": "2ms"},

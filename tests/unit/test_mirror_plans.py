@@ -32,7 +32,7 @@ KNOBS = FOLDER / "knobs"
 VOLUME = {"layer": "volume", "size": "64MiB"}
 DRBD = {"layer": "drbd", "peer": "a2", "link": "zone"}
 CRYPT = {"layer": "crypt"}
-NET = {"layer": "net_mirror", "peer": "a2", "link": "zone"}
+NET = {"layer": "net-mirror", "peer": "a2", "link": "zone"}
 
 STACKS: dict[str, list[dict[str, Any]]] = {
     "shared": [{**VOLUME, "count": 2}, {"layer": "shared", "peer": "a2"}, {"layer": "stripe"}],

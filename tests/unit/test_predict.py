@@ -207,7 +207,7 @@ def test_studies_that_have_nothing_to_predict_from_are_refused() -> None:
         factors={"sync_binlog": {"field": "stacks.*.layers.postgres.settings.commit_siblings", "values": [0, 1]}},
         expect=[],
     )
-    threads = {"threads": {"field": "workloads.tpcc.threads", "values": [1, 2, 4]}}
+    threads = {"threads": {"field": "workloads.tpcc.clients", "values": [1, 2, 4]}}
     assert "has 6 cells, and the model needs 10" in refused(factors=threads, expect=[])
     assert "has 98 cells, and the model needs 98" in refused(98)
 

@@ -121,8 +121,8 @@ def test_a_load_that_is_larger_than_the_volumes(small: dict[str, Any], workload:
     "workload",
     [
         {"workload": "pgbench", "scale": 1, "clients": 128, "time": "5s"},
-        {"workload": "sysbench", "threads": 101, "time": "5s"},
-        {"workload": "tpcc", "warehouses": 1, "threads": 101, "time": "5s"},
+        {"workload": "sysbench", "clients": 101, "time": "5s"},
+        {"workload": "tpcc", "warehouses": 1, "clients": 101, "time": "5s"},
     ],
 )
 def test_more_clients_than_the_database_takes(small: dict[str, Any], workload: dict[str, Any]) -> None:

@@ -29,7 +29,7 @@ TWO = {"count": 2}
         ([volume("64MiB")], 64 * MIB),
         ([volume("64MiB"), {"layer": "cap", "read_iops": 5}], 64 * MIB),
         # "0 245760 striped 2 128 98:16 2048 98:32 2048": what dmsetup says of two volumes of 64 MiB, in sectors
-        ([volume("64MiB", **TWO), {"layer": "lvm_stripe"}], 245760 * 512),
+        ([volume("64MiB", **TWO), {"layer": "lvm-stripe"}], 245760 * 512),
         ([volume("64MiB", **TWO), {"layer": "stripe"}], 128 * MIB - 16384),
         ([volume("64MiB", count=4), {"layer": "raid10"}], 128 * MIB - 16384),
         # What a DRBD of 64 MiB has: 131072 sectors less 80 of its metadata.

@@ -46,7 +46,7 @@ def test_two_layers_of_one_kind_of_device_are_told_apart(folder: StudyFolder) ->
         "a1",
         (
             Level(0, "volume", "a1", ("vda", "vdb")),
-            Level(1, "lvm_stripe", "a1", ("dm-500",)),
+            Level(1, "lvm-stripe", "a1", ("dm-500",)),
             Level(2, "fragile", "a1", ("dm-501",)),
         ),
     )

@@ -30,11 +30,11 @@ EXT4 = {"layer": "ext4"}
 STACKS: dict[str, list[dict[str, Any]]] = {
     "stripe": [TWO, {"layer": "stripe", "chunk": "256KiB"}, DRBD, EXT4],
     "raid10": [TWO, {"layer": "raid10", "layout": "far"}, EXT4],
-    "lvm-stripe": [TWO, {"layer": "lvm_stripe"}, EXT4],
+    "lvm-stripe": [TWO, {"layer": "lvm-stripe"}, EXT4],
     "cap-v1": [TWO, {"layer": "cap", "read_iops": 1000}, {"layer": "stripe"},
                {"layer": "cap", "profile": "ec2-m5-large"}, EXT4],
     "cap-v2": [TWO, {"layer": "cap", "by": "cgroup-v2", "write_iops": 500, "read_bandwidth": "60MB/s"},
-               {"layer": "lvm_stripe"}, EXT4],
+               {"layer": "lvm-stripe"}, EXT4],
 }  # fmt: skip
 
 

@@ -23,7 +23,7 @@ AFAR = Port("c1", "mysql", "mysql://root@/bench?host=10.77.1.1&port=3307")
 
 
 def workload(**changes: Any) -> Sysbench:
-    plain = {"workload": "sysbench", "tables": 2, "table_size": 1000, "threads": 4, "time": "3s"} | changes
+    plain = {"workload": "sysbench", "tables": 2, "table_size": 1000, "clients": 4, "time": "3s"} | changes
     found = msgspec.convert(plain, AnyWorkload, dec_hook=dec_hook)
     assert isinstance(found, Sysbench)
     return found
@@ -42,7 +42,7 @@ def test_good_ones_have_no_problems() -> None:
 @pytest.mark.parametrize(
     ("changes", "where", "why"),
     [
-        ({"threads": 0}, "threads", "at least 1"),
+        ({"clients": 0}, "clients", "at least 1"),
         ({"tables": 0}, "tables", "at least 1"),
         ({"table_size": 0}, "table_size", "at least 1"),
         ({"time": "0s"}, "time", "whole seconds"),
@@ -95,7 +95,7 @@ def test_steps(golden: Golden, name: str, port: Port) -> None:
 
 
 def test_all_scripts_share_the_data() -> None:
-    other = workload(script="oltp_update_index", threads=64, time="60s", options={"rate": 5})
+    other = workload(script="oltp_update_index", clients=64, time="60s", options={"rate": 5})
     assert workload().data(MYSQL) == other.data(MYSQL)
     assert workload().data(MYSQL) != workload(tables=3).data(MYSQL)
     assert max(step.timeout for step in workload(table_size=10**6).data(MYSQL) if isinstance(step, Run)) > 3000

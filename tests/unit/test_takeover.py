@@ -30,7 +30,7 @@ from tests.unit.golden import Golden
 
 VOLUME = {"layer": "volume", "size": "512MiB"}
 DRBD = {"layer": "drbd", "peer": "a2", "link": "zone"}
-NET = {"layer": "net_mirror", "peer": "a2", "link": "zone"}
+NET = {"layer": "net-mirror", "peer": "a2", "link": "zone"}
 SHARED = {"layer": "shared", "peer": "a2"}
 XFS = {"layer": "xfs"}
 CRYPT = {"layer": "crypt"}

@@ -34,7 +34,7 @@ AFAR = Port("c1", "mysql", "mysql://root@/bench?host=10.77.1.1&port=3307")
 
 
 def workload(**changes: Any) -> Tpcc:
-    plain = {"workload": "tpcc", "warehouses": 2, "threads": 4, "time": "4s"} | changes
+    plain = {"workload": "tpcc", "warehouses": 2, "clients": 4, "time": "4s"} | changes
     found = msgspec.convert(plain, AnyWorkload, dec_hook=dec_hook)
     assert isinstance(found, Tpcc)
     return found
@@ -54,7 +54,7 @@ def test_good_ones_have_no_problems() -> None:
     ("changes", "where", "why"),
     [
         ({"warehouses": 0}, "warehouses", "at least 1"),
-        ({"threads": 0}, "threads", "at least 1"),
+        ({"clients": 0}, "clients", "at least 1"),
         ({"time": "0s"}, "time", "whole seconds"),
         ({"time": "1.5s"}, "time", "whole seconds"),
         ({"warmup": "0.5s"}, "warmup", "whole seconds"),
@@ -117,7 +117,7 @@ def test_steps(golden: Golden, name: str, port: Port) -> None:
 
 def test_data_do_not_depend_on_what_is_measured() -> None:
     """Or a sweep over the threads would load the tables for each of them."""
-    assert workload().data(MYSQL) == workload(threads=64, time="60s", warmup="5s", options={"wait": True}).data(
+    assert workload().data(MYSQL) == workload(clients=64, time="60s", warmup="5s", options={"wait": True}).data(
         MYSQL
     )
     assert workload().data(MYSQL) != workload(warehouses=3).data(MYSQL)

@@ -250,7 +250,7 @@ def test_ordinals(step: int, text: str) -> None:
 
 def test_charts_whose_labels_have_one_slug_are_apart(tmp_path: Path) -> None:
     factors = {
-        "gap": {"values": {"-5": {"workloads.tpcc.threads": 4}, "5": {"workloads.tpcc.threads": 8}}},
+        "gap": {"values": {"-5": {"workloads.tpcc.clients": 4}, "5": {"workloads.tpcc.clients": 8}}},
     }
     study = synthetic.sweep(factors=factors, expect=[])
     names = [chart.name for chart in draw(analyse(synthetic.make_sweep(tmp_path, study, seconds=5))).shown]

@@ -103,7 +103,7 @@ def test_what_takes_the_most_memory_is_what_is_named(
 def test_each_set_of_data_that_a_lab_keeps_counts(small: dict[str, Any]) -> None:
     small["factors"] = {
         "warehouses": {"field": "workloads.orders.warehouses", "values": [1, 2, 3]},
-        "threads": {"field": "workloads.orders.threads", "values": [1, 2]},
+        "threads": {"field": "workloads.orders.clients", "values": [1, 2]},
         "rtt": {"field": "links.zone.rtt", "values": ["0.5ms", "2ms"]},
     }
     small["workloads"]["orders"] = {"workload": "tpcc"}

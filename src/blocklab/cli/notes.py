@@ -8,7 +8,8 @@ from pathlib import Path
 from blocklab.errors import StudyError
 from blocklab.model.echo import echo
 from blocklab.study.doubts import doubts, first_look
-from blocklab.study.read import placed
+from blocklab.study.old import modern, words
+from blocklab.study.read import load_yaml, placed, plain_data
 from blocklab.study.types import Cell, Study
 
 
@@ -24,6 +25,8 @@ def warnings(study: Study, grid: Sequence[Cell], file: Path, *, quick: bool) -> 
 def warn(study: Study, grid: Sequence[Cell], file: Path, *, quick: bool) -> list[StudyError]:
     """Print them on standard error, and of a quick variant that it is a first look."""
     found = warnings(study, grid, file, quick=quick)
+    for note in words(modern(plain_data(load_yaml(file))))[1]:
+        echo(f"note: {note}", err=True)
     if quick and (note := first_look(study)):
         echo(f"note: {note}", err=True)
     for each in found:

@@ -28,7 +28,7 @@ _MEMBER = re.compile(
 )
 
 
-class NetMirror(WithPeer, frozen=True, tag="net_mirror"):
+class NetMirror(WithPeer, frozen=True, tag="net-mirror"):
     """A mirror of the block device below on another node: the kernel's RAID-1 over the local device and one by
     NBD.
 
@@ -41,7 +41,7 @@ class NetMirror(WithPeer, frozen=True, tag="net_mirror"):
 
     Example::
 
-        - {layer: net_mirror, peer: a2, link: zone, write_behind: 256, connections: 2}
+        - {layer: net-mirror, peer: a2, link: zone, write_behind: 256, connections: 2}
 
     Both legs start as equal (``--assume-clean``), since both volumes are fresh and zero; over what is not, such as
     ``crypt``, the local one is copied first. MD takes the first MiB or
@@ -139,7 +139,7 @@ class NetMirror(WithPeer, frozen=True, tag="net_mirror"):
             "state": "clean, degraded", "local leg": "active sync", "remote leg": "absent", "bitmap": self._bitmap,
         }  # fmt: skip
         detail = ("mdadm", "--detail", _devices(place)[1])
-        return (Fact(place.host, "net_mirror", detail, parse_detail, wanted),)
+        return (Fact(place.host, "net-mirror", detail, parse_detail, wanted),)
 
     def rejoin(self, place: Place, below: tuple[Port, ...], back: Sequence[str]) -> tuple[Step, ...]:
         """Served again on the other node, connected, added, synchronised."""
@@ -240,23 +240,23 @@ class NetMirror(WithPeer, frozen=True, tag="net_mirror"):
             "bitmap": self._bitmap,
         }
         facts = [
-            Fact(here, "net_mirror", ("mdadm", "--detail", mirror), parse_detail, wanted),
+            Fact(here, "net-mirror", ("mdadm", "--detail", mirror), parse_detail, wanted),
             Fact(
-                here, "net_mirror", ("ss", "-Htn", "state", "established", f"dst {address} and dport = :{port}"),
+                here, "net-mirror", ("ss", "-Htn", "state", "established", f"dst {address} and dport = :{port}"),
                 _connections, {"connections": str(self.connections)},
             ),
             Fact(
-                here, "net_mirror", ("cat", f"/sys/block/{name}/queue/io_timeout"),
+                here, "net-mirror", ("cat", f"/sys/block/{name}/queue/io_timeout"),
                 _timeout, {"timeout": str(self.timeout)},
             ),
             Fact(
-                self.peer, "net_mirror", ("ss", "-Hltnp", f"sport = :{port}"), _serves, {"server": self._program},
+                self.peer, "net-mirror", ("ss", "-Hltnp", f"sport = :{port}"), _serves, {"server": self._program},
             ),
         ]  # fmt: skip
         if self.bitmap:
             backlog = f"/sys/block/{mirror.rpartition('/')[2]}/md/bitmap/backlog"
             behind = {"write_behind": str(self.write_behind)}
-            facts.append(Fact(here, "net_mirror", ("cat", backlog), partial(_one, "write_behind"), behind))
+            facts.append(Fact(here, "net-mirror", ("cat", backlog), partial(_one, "write_behind"), behind))
         return tuple(facts)
 
 

@@ -185,7 +185,7 @@ _LVM_CONFIG = (
 _GROUP = "dm"
 
 
-class LvmStripe(_Joined, frozen=True, tag="lvm_stripe"):
+class LvmStripe(_Joined, frozen=True, tag="lvm-stripe"):
     """A stripe over the 2 to 8 volumes below: an LVM logical volume of all of their space, ``lvcreate --stripes``.
 
     In the kernel it is one device-mapper target ``striped``.
@@ -193,7 +193,7 @@ class LvmStripe(_Joined, frozen=True, tag="lvm_stripe"):
     Example::
 
         - {layer: volume, size: 512MiB, count: 4, iops: 1250}
-        - {layer: lvm_stripe, chunk: 64KiB}
+        - {layer: lvm-stripe, chunk: 64KiB}
 
     Read back before and after each workload, by ``dmsetup table``: the target, the number of volumes, the chunk.
     """
@@ -229,7 +229,7 @@ class LvmStripe(_Joined, frozen=True, tag="lvm_stripe"):
             Wait(host, ("test", "-b", device), seconds=5.0),
         )  # fmt: skip
         wanted = {"target": "striped", "volumes": str(len(members)), "chunk": str(self.chunk)}
-        fact = Fact(host, "lvm_stripe", ("dmsetup", "table", f"{_GROUP}-{number}"), parse_table, wanted)
+        fact = Fact(host, "lvm-stripe", ("dmsetup", "table", f"{_GROUP}-{number}"), parse_table, wanted)
         return Plan(steps, (fact,), (Port(host, "block", device),))
 
 

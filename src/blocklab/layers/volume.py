@@ -76,7 +76,7 @@ class Volume(Performance, Base, frozen=True, kw_only=True, omit_defaults=False, 
     """What the lab provides: at least 16MiB (under xfs 300MiB), whole blocks of 4096 bytes."""
     count: int = 1
     """So many volumes, 1 to 8, each with all of the latencies and caps for itself. Join them with a ``stripe``,
-    ``lvm_stripe`` or ``raid10``."""
+    ``lvm-stripe`` or ``raid10``."""
     profile: str = ""
     """A kind of volume by its name, e.g. ``gp2``, ``gp3``, ``io2``, ``azure-p10`` or one of the study's own: it
     gives the values that are not given here (a 0 here is given: no cap). See ``profiles``."""

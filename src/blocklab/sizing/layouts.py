@@ -104,7 +104,7 @@ def of_candidates(choices: Sequence[Candidate | Misfit], database: str = "") -> 
             "front": {"between": ["c1", "a1"], "rtt": ZONE_RTT},
             "back": {"between": ["c1", "a2"], "rtt": ZONE_RTT},
         }
-        plain["workloads"] = {"ledger": {"workload": "ledger", "from": "c1", "connections": 8, "after": "2s"}}
+        plain["workloads"] = {"ledger": {"workload": "ledger", "from": "c1", "clients": 8, "after": "2s"}}
         plain["faults"] = {"kill": {"fault": "crash", "node": "active", "at": "3s..5s"}}
     notes = [
         f"Round trips of {ZONE_RTT} in the zone and {ZONES_RTT} across zones are typical values: put in yours."

@@ -86,7 +86,7 @@ def io_workloads(need: Need, *, seconds: int, scale: float, working_set: Size) -
 
 def _open_loop(moment: Moment, seconds: int, scale: float, working_set: Size) -> dict[str, Any]:
     rates = {"reads": moment.read_iops, "writes": moment.write_iops, "flushes": moment.flushes or 0.0}
-    found: dict[str, Any] = {"workload": "open_loop", "size": f"{working_set // 2**20}MiB"}
+    found: dict[str, Any] = {"workload": "open-loop", "size": f"{working_set // 2**20}MiB"}
     found |= {name: rate for name, value in rates.items() if (rate := _three_digits(value * scale))}
     if moment.read_size is not None and "reads" in found:
         found["read_size"] = _size(moment.read_size)
@@ -126,7 +126,7 @@ def transaction_workloads(need: Need, database: str, *, seconds: int, scale: flo
                 "workload": "sysbench",
                 "tables": 2,
                 "table_size": 50000,
-                "threads": CLIENTS,
+                "clients": CLIENTS,
                 "options": {"rate": rate},
             }
         found[f"tx-{level}"] = {**workload, "time": f"{seconds}s"}

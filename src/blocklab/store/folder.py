@@ -32,6 +32,7 @@ from blocklab.store.identity import Identity, identity
 from blocklab.store.run import Run, analysed, aside, damage, environment_of, good, load, outcome_of, sweep
 from blocklab.study.grid import is_drill, repeated
 from blocklab.study.kinds import with_study
+from blocklab.study.old import words
 from blocklab.study.types import Cell, Study
 
 FORMAT = 2
@@ -98,11 +99,12 @@ def decoded(text: bytes, name: str) -> Manifest:
                 f"{name}: format {made}, but this blocklab reads format {FORMAT}",
                 hint="`blocklab run` of the study measures its cells again",
             )
+        plain["study"], _ = words(plain["study"])
         return msgspec.convert(plain, with_study(Manifest), dec_hook=dec_hook)
     except Unreadable as error:
         why = "it is empty" if not text.strip(b"\0 \n") else error.problem
         raise StoreError(f"{name} cannot be read: {why}", hint=hint) from error
-    except (AttributeError, msgspec.MsgspecError) as error:
+    except (AttributeError, KeyError, TypeError, msgspec.MsgspecError) as error:
         raise StoreError(f"{name} cannot be read: {error}", hint=hint) from error
 
 

@@ -47,6 +47,7 @@ from blocklab.model.sample import OWN, Latencies, Parsed, Phase, Sample, Spread,
 from blocklab.model.stack_map import StackMap
 from blocklab.store import tables
 from blocklab.store.imported import ImportedFile
+from blocklab.study.old import kind
 from blocklab.study.types import Cell
 
 FORMAT = 4
@@ -346,7 +347,10 @@ def head(folder: Path) -> Run:
         outcome=outcome,
         environment=_read_json(folder / "environment.json", dict[str, Any]),
         records=(),
-        knobs=_read_json(folder / "knobs.json", tuple[Knob, ...]),
+        knobs=tuple(
+            msgspec.structs.replace(knob, layer=kind("layer", knob.layer))
+            for knob in _read_json(folder / "knobs.json", tuple[Knob, ...])
+        ),
         samples=(),
         phases=_read_json(folder / "phases.json", tuple[Phase, ...]),
         transactions=(),

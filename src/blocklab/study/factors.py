@@ -1,6 +1,6 @@
 """Factors: fields of a study that take several values in turn, in every combination. Pure.
 
-A path names a field: ``links.zone.rtt``, ``workloads.tpcc.threads``,
+A path names a field: ``links.zone.rtt``, ``workloads.tpcc.clients``,
 ``stacks.mirror.layers.drbd.net.max-buffers`` (a layer by its kind or, with two of a kind, by its number:
 ``layers[1]``). ``*`` stands for every name at its place that has such a field:
 ``stacks.*.layers.mariadb.settings.sync_binlog``. A name with dots stands in brackets:
@@ -21,7 +21,7 @@ import msgspec
 from blocklab.errors import StudyError
 from blocklab.model.units import enc_hook
 from blocklab.model.workload import Phased
-from blocklab.study import profiles
+from blocklab.study import old, profiles
 from blocklab.study.decode import decoded, replaced
 from blocklab.study.kinds import kind_of
 from blocklab.study.seen import Same
@@ -226,8 +226,10 @@ def places(plain: Any, way: Sequence[str], *, starred: bool = False) -> Iterator
     head, rest = way[0], way[1:]
     inner: Iterable[str | int] = ()
     if isinstance(plain, list | tuple):
+        head = old.kind("layer", head)
         inner = [index for index, each in enumerate(plain) if head in ("*", str(index), _kind(each))]
     elif isinstance(plain, dict):
+        head = old.field(plain, head)
         new = not rest and not (starred and _lacks(plain, head))
         inner = list(plain) if head == "*" else [head] if head in plain or new else []
     for name in inner:
@@ -245,7 +247,7 @@ def _assigned(plain: dict[str, Any], way: list[str], new: Any) -> dict[str, Any]
             at = at[part]
         # One layer for another: a new one, with nothing of the old one's fields.
         if isinstance(at, dict) or isinstance(new, dict):
-            plain = replaced(plain, place, _lists(new))
+            plain = replaced(plain, place, old.kind(str(place[-1]), _lists(new)))
     return plain
 
 

@@ -28,6 +28,7 @@ from blocklab.study.factors import (
     variant,
 )
 from blocklab.study.links import plan_access, plan_links, plan_wires
+from blocklab.study.old import of_key
 from blocklab.study.types import FORMAT, Cell, Stack, Study
 
 
@@ -55,7 +56,7 @@ def cells(study: Study) -> tuple[Cell, ...]:
                 if excluded(study, levels, stack, workload):
                     continue
                 spec = spec_of(at, stack, workload)
-                key = key_of(spec)
+                key = key_of(of_key(spec))
                 before = found[stack].get(key)
                 mine = levels if before is None else dict(before.levels.items() & levels.items())
                 found[stack][key] = Cell(key, stack, workload, spec, mine)
@@ -68,7 +69,7 @@ def repeated(cell: Cell, repeat: int) -> Cell:
     # The first repeat's key is that of a study without repeats, whose cells it may take over.
     if repeat == 0:
         return cell
-    return msgspec.structs.replace(cell, key=key_of({**cell.spec, "repeat": repeat}), repeat=repeat)
+    return msgspec.structs.replace(cell, key=key_of(of_key({**cell.spec, "repeat": repeat})), repeat=repeat)
 
 
 def _distinguished(study: Study, cell: Cell) -> Cell:
@@ -86,7 +87,7 @@ def _matters(study: Study, cell: Cell, factor: str, level: str) -> bool:
         levels = {**cell.levels, factor: other}
         if other != level and other in named and excluded(study, levels, cell.stack, cell.workload):
             try:
-                return key_of(spec_of(variant(study, levels), cell.stack, cell.workload)) != cell.key
+                return key_of(of_key(spec_of(variant(study, levels), cell.stack, cell.workload))) != cell.key
             except StudyError:
                 # It cannot even be built there.
                 return True

@@ -42,7 +42,7 @@ def registered(*more: Kind) -> Iterator[None]:
 
 
 def kind_of(field: str, tag: str) -> Kind | None:
-    """The kind that a study calls ``tag``; ``field`` is ``layer``, ``load`` or ``fault``."""
+    """The kind that a study calls ``tag``; ``field`` is ``layer``, ``workload`` or ``fault``."""
     return _by_name(_more).get((field, tag))
 
 

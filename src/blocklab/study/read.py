@@ -16,7 +16,7 @@ from blocklab.study import profiles, unread
 from blocklab.study.bounded import parsed
 from blocklab.study.check import check
 from blocklab.study.decode import decoded, mistaken, parts, storable
-from blocklab.study.old import modern
+from blocklab.study.old import modern, words
 from blocklab.study.types import Study
 
 
@@ -134,7 +134,7 @@ def unchecked(raw: Mapping[str, Any], *, folder: Path = Path(), quick: bool = Fa
     if "imported" in raw:
         hint = "blocklab import --study FILE --stack NAME=DIR"
         raise StudyError("imported", "this file describes logs to import, not a study to run", hint=hint)
-    plain = modern(plain_data(raw))
+    plain, _ = words(modern(plain_data(raw)))
     if quick and plain.get("quick", {}) == {}:
         hint = "leave out --quick, or add one, e.g. quick: {workloads: {tx: {time: 5s}}}"
         raise StudyError("quick", "the study has no quick variant", hint=hint)

@@ -43,7 +43,7 @@ class Ledger(Base, frozen=True, tag="ledger"):
         writes:
           workload: ledger
           from: app
-          connections: 8
+          clients: 8
           rate: 500
           time: 10s
 
@@ -67,8 +67,8 @@ class Ledger(Base, frozen=True, tag="ledger"):
     Time series: ``tps``. What the server counted meanwhile: as of ``sysbench``.
     """
 
-    connections: int = 8
-    """Each has one transaction at a time."""
+    clients: int = 8
+    """Connections, each with one transaction at a time."""
     rate: int | Literal["max"] = "max"
     """So many transactions are due a second, 999,999 at most, and no more than the connections can have over the
     client's link; ``max``: each connection does one after the other."""
@@ -92,8 +92,8 @@ class Ledger(Base, frozen=True, tag="ledger"):
     def _problems(self) -> Iterator[tuple[str, str]]:
         if not self.client:
             yield "from", "is needed: the node that it runs on, which must survive the server's crash"
-        if not 1 <= self.connections <= _MOST:
-            yield "connections", f"{self.connections}: give 1 to {_MOST}"
+        if not 1 <= self.clients <= _MOST:
+            yield "clients", f"{self.clients}: give 1 to {_MOST}"
         if self.rate != "max" and self.rate < 1:
             yield "rate", f"{self.rate}: give at least 1 a second, or max"
         if self.rate != "max" and self.rate > _MOST_RATE:
@@ -107,7 +107,7 @@ class Ledger(Base, frozen=True, tag="ledger"):
 
     @property
     def sessions(self) -> int:
-        return self.connections
+        return self.clients
 
     def lasts(self) -> float | None:
         return float(self.time)
@@ -117,7 +117,7 @@ class Ledger(Base, frozen=True, tag="ledger"):
         engine = "" if port.kind == "postgresql" else " ENGINE=InnoDB"
         row = "id bigint PRIMARY KEY, worker int NOT NULL, pad varchar(64) NOT NULL"
         count = "worker int PRIMARY KEY, n bigint NOT NULL, last bigint NOT NULL"
-        workers = ", ".join(f"({worker}, 0, 0)" for worker in range(self.connections))
+        workers = ", ".join(f"({worker}, 0, 0)" for worker in range(self.clients))
         make = (
             f"CREATE TABLE ledger ({row}){engine}",
             f"CREATE TABLE tally ({count}){engine}",
@@ -134,7 +134,7 @@ class Ledger(Base, frozen=True, tag="ledger"):
         remove = ("rm", "-f", HISTORY)
         steps = [Run(port.host, remove, undo=remove)]
         if self.rate != "max":
-            steps.append(Run(port.host, can(self.rate, self.connections)))
+            steps.append(Run(port.host, can(self.rate, self.clients)))
         return tuple(steps)
 
     def command(self, port: Port) -> Command:
@@ -150,7 +150,7 @@ class Ledger(Base, frozen=True, tag="ledger"):
         reach = (each if ":" in each else f"{each}:{dsn.port}" for each in addresses)
         argv = (
             PROGRAM, f"--kind={port.kind}", *(f"--server={each}" for each in reach), f"--user={dsn.user}",
-            f"--database={dsn.database}", f"--connections={self.connections}", f"--rate={self.rate}",
+            f"--database={dsn.database}", f"--connections={self.clients}", f"--rate={self.rate}",
             f"--seconds={seconds:g}", f"--patience={float(self.patience):g}s", f"--history={HISTORY}",
             *((f"--password-file={access.PASSWORD}",) if dsn.passfile else ()),
         )  # fmt: skip
@@ -162,11 +162,11 @@ class Ledger(Base, frozen=True, tag="ledger"):
         found = []
         first = ways[0] if ways else None
         if first is not None and self.rate != "max" and first.link.rtt:
-            most = self.connections / (2 * float(first.link.rtt))
+            most = self.clients / (2 * float(first.link.rtt))
             if self.rate > most:
                 said = (
                     f"stack {stack} cannot sustain {self.rate}/s: the link {first.name} has an rtt of "
-                    f"{first.link.rtt}, and with two round trips each {self.connections} connections make "
+                    f"{first.link.rtt}, and with two round trips each {self.clients} connections make "
                     f"{most:,.6g} at most; give more connections or a lower rate"
                 )
                 found.append(("rate", said))

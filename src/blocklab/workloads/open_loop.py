@@ -38,7 +38,7 @@ def _size(text: str) -> Size:
     return msgspec.field(default_factory=lambda: Size(text))
 
 
-class OpenLoop(Base, frozen=True, tag="open_loop"):
+class OpenLoop(Base, frozen=True, tag="open-loop"):
     """Block I/O at given rates: does this layout carry so much?
 
     Requests come when they are due, whatever became of those before, as those of many users do. Their latency
@@ -47,7 +47,7 @@ class OpenLoop(Base, frozen=True, tag="open_loop"):
     Example::
 
         need:
-          workload: open_loop
+          workload: open-loop
           size: 4GiB
           reads: 1400
           writes: 600

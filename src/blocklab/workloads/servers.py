@@ -172,7 +172,7 @@ class OltpBench(Stoppable, frozen=True, kw_only=True):
 
     time: Duration | None = None
     """How long it is measured, in whole seconds; without it ``stop`` decides."""
-    threads: int = 1
+    clients: int = 1
     """Connections, each with one transaction at a time."""
     warmup: Duration = msgspec.field(default_factory=lambda: Duration("0s"))
     """Whole seconds. A run of its own of this length goes before the measured one, which then meets warm caches
@@ -185,7 +185,7 @@ class OltpBench(Stoppable, frozen=True, kw_only=True):
         return self.time is not None
 
     def _counts_problems(self, *names: str) -> Iterator[tuple[str, str]]:
-        for name in (*names, "threads"):
+        for name in (*names, "clients"):
             if getattr(self, name) < 1:
                 yield name, "must be at least 1"
         if self.time is not None and (self.time < 1 or self.time % 1):
@@ -200,7 +200,7 @@ class OltpBench(Stoppable, frozen=True, kw_only=True):
 
     @property
     def sessions(self) -> int:
-        return self.threads
+        return self.clients
 
     def trials(self, seconds: float) -> Mapping[str, Self]:
         return {"": msgspec.structs.replace(self, time=Duration(f"{seconds}s"), stop=None)}

@@ -97,7 +97,7 @@ class Sysbench(servers.OltpBench, frozen=True, tag="sysbench"):
           script: oltp_write_only
           tables: 4
           table_size: 100000
-          threads: 16
+          clients: 16
           time: 60s
           options: {rand-type: uniform}
 
@@ -209,7 +209,7 @@ class Sysbench(servers.OltpBench, frozen=True, tag="sysbench"):
 
     def _run(self, port: Port) -> Argv:
         own = (f"--{name}={_text(value)}" for name, value in self.options.items())
-        return (*self._tool(port), f"--threads={self.threads}", *own)
+        return (*self._tool(port), f"--threads={self.clients}", *own)
 
     def facts(self, port: Port) -> tuple[Fact, ...]:
         """sysbench's version, and how many rows its last table has."""

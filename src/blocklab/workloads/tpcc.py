@@ -71,7 +71,7 @@ class Tpcc(servers.OltpBench, frozen=True, tag="tpcc"):
         tpcc:
           workload: tpcc
           warehouses: 10
-          threads: 16
+          clients: 16
           warmup: 5s
           time: 60s
 
@@ -182,7 +182,7 @@ class Tpcc(servers.OltpBench, frozen=True, tag="tpcc"):
         own = {name: value for name, value in self.options.items() if name != "conn-params"}
         # Without --ignore-error the first deadlock ends a thread, and go-tpc still ends well.
         return (
-            *self._tool(port, "run", str(self.options.get("conn-params", ""))), f"--threads={self.threads}",
+            *self._tool(port, "run", str(self.options.get("conn-params", ""))), f"--threads={self.clients}",
             "--ignore-error", *(f"--{name}={_text(value)}" for name, value in own.items()),
         )  # fmt: skip
 

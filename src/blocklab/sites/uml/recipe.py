@@ -49,7 +49,7 @@ PACKAGES = (
     "postgresql-17",
     "procps",
     "python3",  # not python3-minimal: that one has neither json nor pty
-    "qemu-utils",  # qemu-storage-daemon, which net_mirror runs in a node
+    "qemu-utils",  # qemu-storage-daemon, which net-mirror runs in a node
     "sudo",
     "sysbench",
     "util-linux",
