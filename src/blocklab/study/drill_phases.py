@@ -153,8 +153,7 @@ def _write(study: Study, stack: str, workload: Drilled, ground: Ground, port: Po
         before = (active, *(each.heir for each in successions))
         watches = tuple(_monitor(study, stack, here, heir, of) for of in before)
         successions.append(Succession(heir, watches, _takeover(study, stack, recipe, before)))
-    longest = max((_seconds(each.takeover) for each in successions), default=0.0)
-    command = workload.writer(port, tuple(servers.values()), _longest(study, workload, longest))
+    command = workload.writer(port, tuple(servers.values()), _longest(study, workload, successions))
     return Write(command, servers, strikes_of(study.faults, here), tuple(successions))
 
 
@@ -198,18 +197,16 @@ def strikes_of(faults: Mapping[str, Fault], here: Scene) -> tuple[Strike, ...]:
     return tuple(found)
 
 
-def _longest(study: Study, workload: Drilled, taking: float) -> float:
+def _longest(study: Study, workload: Drilled, successions: Sequence[Succession]) -> float:
     """The most seconds that the client may have to write: whatever the faults do, it ends by itself."""
     faults = study.faults.values()
     # One that finds a node frozen waits for another one's end.
     struck = max(each.moments()[1] for each in faults) + sum(float(each.lasts or 0) for each in faults)
-    # After the takeover, and once more where a later fault hits the survivor.
-    wait, after = 2 * float(study.takeover.wait), float(workload.after)
+    stages = (stage for each in successions for stage in each.takeover)
+    taking = sum(_at_most(step) for stage in stages if isinstance(stage, Do) for step in stage.steps)
+    # After each takeover, and once more where a later fault hits the last survivor.
+    wait, after = max(2, 1 + len(successions)) * float(study.takeover.wait), float(workload.after)
     return HEARD_SECONDS + SETTLED_SECONDS + struck + taking + wait + after + NOTICE_SECONDS + 60
-
-
-def _seconds(takeover: Iterable[Do | Mark]) -> float:
-    return sum(_at_most(step) for stage in takeover if isinstance(stage, Do) for step in stage.steps)
 
 
 def _at_most(step: Step) -> float:
