@@ -75,7 +75,7 @@ class Pings:
         return found
 
 
-class Mirror:
+class DrbdEvents:
     """DRBD's own news."""
 
     def __init__(self, resource: str) -> None:
@@ -116,7 +116,7 @@ class Watch:
     def __init__(self, address: str, interval: float, misses: int, resource: str) -> None:
         self.interval, self.misses = interval, misses
         self.pings = Pings(address)
-        self.mirror = Mirror(resource) if resource else None
+        self.mirror = DrbdEvents(resource) if resource else None
         # Pings in a row without an answer; whether there has been one at all; whether the last one is answered.
         self.row, self.heard, self.answered, self.dead = 0, False, True, False
 

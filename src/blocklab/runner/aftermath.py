@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 
 from blocklab.errors import BlocklabError, HostError, KnobError, ParseError
-from blocklab.model.drill import Ledger, Mirror
+from blocklab.model.drill import Ledger, MirrorState
 from blocklab.model.host import must
 from blocklab.model.plan import Argv, Power
 from blocklab.model.workload import Drilled
@@ -109,7 +109,7 @@ class Aftermath:
 
     # -- the mirror ------------------------------------------------------------------------------------------
 
-    def mirror(self, old: str) -> Mirror | None:
+    def mirror(self, old: str) -> MirrorState | None:
         """Take ``old`` in again and compare both sides; None for a stack with one side only. What stands above the
         mirror is taken down first."""
         started = self._engine.timer.now()
@@ -141,10 +141,10 @@ class Aftermath:
         except (BlocklabError, ValueError) as error:
             if replicas is None:
                 raise
-            mirror = Mirror("unknown", why=error.message if isinstance(error, BlocklabError) else str(error))
+            mirror = MirrorState("unknown", why=error.message if isinstance(error, BlocklabError) else str(error))
         return mirror and msgspec.structs.replace(mirror, seconds=self._engine.timer.now() - started)
 
-    def _resync(self, phase: Do) -> Mirror | None:
+    def _resync(self, phase: Do) -> MirrorState | None:
         """Take the other side in: None, or a split brain with what was said of it. Raises what carrying out
         raises."""
         try:
@@ -153,26 +153,26 @@ class Aftermath:
             # Where nobody can tell, the reason is the first one.
             with contextlib.suppress(BlocklabError):
                 if self._printed_by(recipes.split_brain(self._study, self._stack, 0, self._stand.ground)):
-                    return Mirror("split brain", why=error.message)
+                    return MirrorState("split brain", why=error.message)
             raise
         return None
 
-    def _compared(self, phase: Compare) -> Mirror:
+    def _compared(self, phase: Compare) -> MirrorState:
         replicas = phase.replicas
         if self._printed_by(phase.split):
-            return Mirror("split brain")
+            return MirrorState("split brain")
         self._engine.carry_out(replicas.settle, "compare")
         copies = {
             name: must(self._engine.hosts[name], argv, timeout=COPY_SECONDS).strip()
             for name, argv in replicas.copies.items()
         }
         if len(set(copies.values())) == 1:
-            return Mirror("in sync", copies=copies)
+            return MirrorState("in sync", copies=copies)
         # The mirror's own comparison takes several times as long, and says by how much.
         self._engine.carry_out(replicas.verify, "compare")
         host, argv = replicas.differ
         differ = int(must(self._engine.hosts[host], argv))
-        return Mirror(
+        return MirrorState(
             "differs", differ, copies, why=f"the checksums differ; by the mirror itself {differ:,} bytes"
         )
 

@@ -16,7 +16,7 @@ from typing import TypeAlias
 from blocklab.drills.ledger import bins, check
 from blocklab.errors import BlocklabError, CommandError, HostError, KnobError, ParseError
 from blocklab.model.clock import EXCHANGES, Stretch
-from blocklab.model.drill import Attempt, Drill, Event, Mirror, Stage, Verdict
+from blocklab.model.drill import Attempt, Drill, Event, MirrorState, Stage, Verdict
 from blocklab.model.drill import Ledger as Found
 from blocklab.model.host import Proc
 from blocklab.model.workload import Drilled
@@ -324,7 +324,7 @@ class Drilling:
             return None, f"the stack could not be built again over its data: {error.message}"
         return self._after.ledger(self._workload)
 
-    def _mirror(self) -> Mirror | None:
+    def _mirror(self) -> MirrorState | None:
         other = self._active if self._took_over else self._peer if self._peer in self._after.dead else ""
         old = "" if self._after.restarted else other
         try:

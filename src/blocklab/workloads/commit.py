@@ -16,7 +16,7 @@ from blocklab.model.sample import Parsed, Phase, Sample
 from blocklab.model.units import Duration
 from blocklab.model.workload import Command
 from blocklab.workloads import stamp
-from blocklab.workloads.base import Base, no_target_yet, target, version
+from blocklab.workloads.base import WorkloadBase, no_target_yet, target, version
 
 LAYER = "pg_test_fsync"
 # Four methods twice, five sizes, two orders of write and close, and writes without a sync.
@@ -38,7 +38,7 @@ _UNSYNCED = "Non-sync'ed 8kB writes:"
 _METHOD = re.compile(r"^ +(\w+) +(?:(\d+\.\d+) ops/sec +\d+ usecs/op|(n/a\*?))$")
 
 
-class Commit(Base, frozen=True, tag="commit"):
+class Commit(WorkloadBase, frozen=True, tag="commit"):
     """How often 8 kB, a page of a log, can be made durable, by each way that PostgreSQL knows: its pg_test_fsync.
 
     One writer writes, one after the other, in a file of 16 MiB that exists. See

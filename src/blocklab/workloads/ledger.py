@@ -14,7 +14,7 @@ from blocklab.model.sample import Parsed, Sample
 from blocklab.model.units import Duration
 from blocklab.model.workload import Command, Way
 from blocklab.workloads import ledger_output, servers
-from blocklab.workloads.base import Base, version
+from blocklab.workloads.base import WorkloadBase, version
 
 PROGRAM = "blocklab-ledger"
 HISTORY = places.work("blocklab-ledger.tsv")
@@ -31,7 +31,7 @@ _SPARE = 30.0
 _SPREADS = 4
 
 
-class Ledger(Base, frozen=True, tag="ledger"):
+class Ledger(WorkloadBase, frozen=True, tag="ledger"):
     """Transactions on PostgreSQL, MariaDB or MySQL that stay on record on the client if the server dies.
 
     It runs on a node of its own, which no fault ends, and is the workload that a study's faults strike.
