@@ -202,7 +202,7 @@ class OpenLoop(WorkloadBase, frozen=True, tag="open-loop"):
         )
 
     def plan(self, where: str) -> str:
-        """What the program reads: see ``blocklab_node.open_loop.Plan``."""
+        """What the program reads: see ``blocklab_node.open_loop.Job``."""
         phases = []
         for name, asked in self.asked_rates().items():
             of = asked.rates or {"read.iops": self.reads, "write.iops": self.writes, "sync.iops": self.flushes}
