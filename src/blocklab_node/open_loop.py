@@ -120,7 +120,7 @@ def _address(held: mmap.mmap) -> int:
     return ctypes.addressof(ctypes.c_char.from_buffer(held))
 
 
-class Plan:
+class Job:
     """What to do: the JSON file's fields.
 
     ``path``; ``size`` in bytes; ``read_size``, ``write_size``: means of a request; ``slots``: requests under way
@@ -153,7 +153,7 @@ def schedule(rates: list[float], seconds: float, chance: random.Random) -> tuple
 class Phase:
     """One phase and what it counts. Times are of ``time.monotonic``; latencies are in seconds."""
 
-    def __init__(self, aio: Aio, plan: Plan, spec: dict[str, Any], chance: random.Random) -> None:
+    def __init__(self, aio: Aio, plan: Job, spec: dict[str, Any], chance: random.Random) -> None:
         self.aio, self.plan, self.spec, self.chance = aio, plan, spec, chance
         self.seconds = float(spec["seconds"])
         self.free = list(range(plan.slots))
@@ -329,7 +329,7 @@ class Phase:
 
 def main() -> None:
     """Every phase, one after the other."""
-    plan = Plan(json.loads(Path(sys.argv[1]).read_text(encoding="utf-8")))
+    plan = Job(json.loads(Path(sys.argv[1]).read_text(encoding="utf-8")))
     gc.disable()
     aio = Aio(plan.path, plan.slots, plan.sizes, plan.seed)
     found = []

@@ -25,7 +25,7 @@ from blocklab.study.check import combined_problems
 from blocklab.study.kinds import registered
 from blocklab.study.read import read
 from blocklab.study.types import Study
-from blocklab.workloads.base import Base as Workload
+from blocklab.workloads.base import WorkloadBase as Workload
 from tests.fake.answers import Answers
 from tests.fake.runs import go
 from tests.fake.toy_layer import Lone

@@ -18,7 +18,7 @@ import pytest
 from blocklab.charts.layout import layouts
 from blocklab.cli.plan import planned
 from blocklab.errors import StudyError
-from blocklab.faults.base import Base as Fault
+from blocklab.faults.base import FaultBase
 from blocklab.layers.base import Base as Layer
 from blocklab.layers.base import link_problems, peer_problems
 from blocklab.model import node_programs
@@ -142,7 +142,7 @@ class Replicated(Layer, frozen=True, tag="replicated"):
         return (Poll(f"server on {of}", ("server-lives", _address(place, place.host, of))),)
 
 
-class ServerKilled(Fault, frozen=True, tag="server-killed"):
+class ServerKilled(FaultBase, frozen=True, tag="server-killed"):
     """The server dies, and its node lives."""
 
     def strike(self, scene: Scene) -> tuple[Step, ...]:

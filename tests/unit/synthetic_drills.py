@@ -10,7 +10,7 @@ from typing import Any
 
 from blocklab.drills.bins import bins
 from blocklab.drills.ledger import check
-from blocklab.model.drill import Answer, Attempt, Drill, Event, Ledger, Mirror, Stage
+from blocklab.model.drill import Answer, Attempt, Drill, Event, Ledger, MirrorState, Stage
 from blocklab.model.sample import Parsed, Phase, Sample
 from blocklab.store.folder import Manifest, StudyFolder
 from blocklab.store.run import Outcome, draft
@@ -162,7 +162,7 @@ def drill(cell: Cell, start: float, *, unread: bool = False) -> tuple[Drill, Led
         Event(fault + 0.41, "ping without an answer", "2 of 3"),
         Event(fault + 0.61, "taken for dead", "3 pings without an answer"),
     ]
-    mirror = Mirror("in sync", 0, {"a1": "6f1e", "a2": "6f1e"}, 1.4) if survivor else None
+    mirror = MirrorState("in sync", 0, {"a1": "6f1e", "a2": "6f1e"}, 1.4) if survivor else None
     found = Drill(
         seed, "kill", "a1", survivor, bool(survivor), ("a1", "a2") if survivor else ("a1",),
         tuple(events if survivor else events[:1]), tuple(stages), verdict, mirror, rate, fault, start + 9,

@@ -157,7 +157,7 @@ SIZE = 2**20
 def phase(
     device: Device, rates: list[float], seconds: float, depth: int = 0, slots: int = 16, mean: int = 8192
 ) -> dict[str, Any]:
-    plan = node.Plan(
+    plan = node.Job(
         {"path": "", "size": SIZE, "read_size": mean, "write_size": mean, "slots": slots, "seed": 1, "phases": []}
     )
     spec = {"name": "p", "seconds": seconds, "rates": rates, "depth": depth}
@@ -373,7 +373,7 @@ def test_few_requests_prove_nothing(tmp_path: Path) -> None:
 def test_one_kind_that_falls_short_is_enough(tmp_path: Path) -> None:
     analysis = analyse(folder(tmp_path, {"fast": 4000}))
     asked = Asked({"read.iops": 990, "write.iops": 10}, 30, exact=True)
-    kinds = (carried.Kind("read.iops", 990, 990), carried.Kind("write.iops", 10, 2))
+    kinds = (carried.RequestKind("read.iops", 990, 990), carried.RequestKind("write.iops", 10, 2))
     found = carried.Carried("fast", "need", "need-100", 100, 1000, "unknown", reached=992, low=990, high=994)
     said = carried._verdict(
         analysis, ("fast", "need", "need-100"), asked, msgspec.structs.replace(found, kinds=kinds),

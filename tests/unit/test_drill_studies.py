@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from blocklab.errors import StudyError
-from blocklab.faults.base import Base
+from blocklab.faults.base import FaultBase
 from blocklab.model.fault import Scene
 from blocklab.model.plan import Run, Step
 from blocklab.model.workload import Drilled
@@ -169,7 +169,7 @@ def test_a_stack_of_one_copy_may_lose_its_power_after_its_volume() -> None:
         assert study(stacks={"s": {"on": "a1", "layers": layers}}, faults={"broken": BROKEN, "dark": DARK})
 
 
-class Unplug(Base, frozen=True, tag="unplug"):
+class Unplug(FaultBase, frozen=True, tag="unplug"):
     """A fault that the package does not know, as CONTRIBUTING.md says."""
 
     def strike(self, scene: Scene) -> tuple[Step, ...]:

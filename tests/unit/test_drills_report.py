@@ -17,7 +17,7 @@ import pytest
 from blocklab.charts.all import draw
 from blocklab.charts.base import Chart
 from blocklab.charts.cost import _title as cost_title
-from blocklab.model.drill import Bin, Binlog, Drill, Mirror, Missing, Stage, Status, Verdict
+from blocklab.model.drill import Bin, Binlog, Drill, MirrorState, Missing, Stage, Status, Verdict
 from blocklab.model.terminal import Console
 from blocklab.report import drill_table, render, terminal_table
 from blocklab.report.drill_lines import _cells
@@ -375,7 +375,7 @@ def test_logs_and_mirrors_that_differ_are_in_the_answer(tmp_path: Path) -> None:
         plain = msgspec.json.decode(path.read_bytes(), type=Drill)
         verdict = msgspec.structs.replace(plain.verdict, binlog=Binlog("differs", 7, 2))
         path.write_bytes(
-            msgspec.json.encode(msgspec.structs.replace(plain, verdict=verdict, mirror=Mirror("split brain")))
+            msgspec.json.encode(msgspec.structs.replace(plain, verdict=verdict, mirror=MirrorState("split brain")))
         )
     found = {each.about: each for each in drill_details(analyse(folder))}
     assert found["split brain"].names[0] == "local (1)" and found["split brain"].count == 4

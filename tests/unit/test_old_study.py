@@ -12,8 +12,10 @@ from ruamel.yaml import YAML
 from blocklab.cli.notes import warn
 from blocklab.errors import StudyError
 from blocklab.store.folder import Manifest, decoded, encoded
+from blocklab.store.run import load
 from blocklab.study.grid import cells
 from blocklab.study.read import build, read
+from tests.unit import synthetic
 
 NOW = """\
 blocklab: 2
@@ -118,6 +120,12 @@ def test_a_manifest_of_before_is_the_manifest_of_today(tmp_path: Path) -> None:
         plain["study"]["workloads"][name][before] = plain["study"]["workloads"][name].pop("clients")
     found = decoded(json.dumps(plain).encode(), "study.json")
     assert found.study == what and [cell.key for cell in found.cells] == [cell.key for cell in cells(what)]
+
+
+def test_a_run_of_before_has_the_names_of_today(tmp_path: Path) -> None:
+    path = next(synthetic.make(tmp_path, transactions=100).cells.iterdir())
+    (path / "knobs.json").write_text('[{"host": "a1", "layer": "net_mirror", "name": "timeout", "value": "3s"}]')
+    assert [knob.layer for knob in load(path).knobs] == ["net-mirror"]
 
 
 def test_names_of_before_are_noted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

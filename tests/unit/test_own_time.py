@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from blocklab.cli.replay import Found, Shell, moments
+from blocklab.cli.replay import SearchedCrash, Shell, moments
 from blocklab.errors import CommandError, StoreError, StudyError
 from blocklab.model.clock import MACHINE, Stretch
 from blocklab.model.drill import Drill, Verdict
@@ -209,8 +209,8 @@ def test_a_run_without_a_crash_is_not_searched(tmp_path: Path) -> None:
 
 
 def test_torn_transactions_come_before_the_smallest_loss() -> None:
-    found = [Found(1.0, "", "ok", 0, 0), Found(2.0, "", "lost", 7, 0), Found(3.0, "", "lost", 2, 0),
-             Found(4.0, "", "lost", 9, 1)]  # fmt: skip
+    verdicts = [("ok", 0, 0), ("lost", 7, 0), ("lost", 2, 0), ("lost", 9, 1)]
+    found = [SearchedCrash(float(after), "", *verdict) for after, verdict in enumerate(verdicts, 1)]
     assert [each.after for each in sorted(found, key=lambda each: each.rank)] == [4.0, 3.0, 2.0, 1.0]
 
 

@@ -6,7 +6,7 @@ from typing import get_args
 
 import pytest
 
-from blocklab.stats.finding import Finding, Kind, Number
+from blocklab.stats.finding import Finding, FindingKind, Number
 from blocklab.stats.format import NBSP
 from blocklab.stats.sentences import _TEMPLATES, _TEXTS, sentence
 
@@ -93,4 +93,4 @@ def test_a_template_says_what_the_finding_has(finding: Finding, said: str) -> No
 
 def test_every_kind_has_a_template() -> None:
     texts = {name.partition(":")[0] for name in _TEXTS}
-    assert {*_TEMPLATES} | texts == {*get_args(Kind)} and not {*_TEMPLATES} & texts
+    assert {*_TEMPLATES} | texts == {*get_args(FindingKind)} and not {*_TEMPLATES} & texts

@@ -22,7 +22,7 @@ from blocklab.errors import HostError
 from blocklab.model import terminal
 from blocklab.model.shown import acts, cell, shown, shown_json
 from blocklab.report.build import environment
-from blocklab.sites.ssh.add import Found
+from blocklab.sites.ssh.add import SurveyedDisk
 from blocklab.sites.ssh.check import Line
 from blocklab.sites.ssh.commands import show, told
 from tests.unit.shells import Shell
@@ -208,7 +208,7 @@ def test_a_host(hostile: str, capsys: pytest.CaptureFixture[str], monkeypatch: p
     monkeypatch.setenv("COLUMNS", "400")
     told([Line(hostile, hostile, "fail", hostile, hostile)])
     well(capsys.readouterr().out, hostile)
-    show("a1", [Found(hostile, (hostile,), hostile, 1 << 30, hostile, False, (hostile,), None)])
+    show("a1", [SurveyedDisk(hostile, (hostile,), hostile, 1 << 30, hostile, False, (hostile,), None)])
     out = capsys.readouterr().out
     well(out, hostile)
     assert "".join(out.split()).count("".join(shown(hostile).split())) >= 3

@@ -29,7 +29,7 @@ from blocklab.charts.base import (
     titled,
     tooltip,
 )
-from blocklab.charts.plan import STACK, Dot, Group, Plan, columns, line_label
+from blocklab.charts.plan import STACK, Arrangement, Dot, Group, columns, line_label
 from blocklab.model.shown import shown
 from blocklab.stats.format import percent, plus_minus
 
@@ -94,7 +94,7 @@ class _Axis:
         return self.low + part * (self.high - self.low)
 
 
-def curve_panel(group: Group, made: Plan, dimensions: Mapping[str, Sequence[str]], frame: Frame) -> Panel:
+def curve_panel(group: Group, made: Arrangement, dimensions: Mapping[str, Sequence[str]], frame: Frame) -> Panel:
     """One panel."""
     everything = group.everything
     looks = looks_of(group, made, dimensions)
@@ -141,7 +141,9 @@ def curve_panel(group: Group, made: Plan, dimensions: Mapping[str, Sequence[str]
     return titled(group.title, f"{frame.axis} over {made.x.name}", layers, datasets, HEIGHT, ("dots", table))
 
 
-def looks_of(group: Group, made: Plan, dimensions: Mapping[str, Sequence[str]]) -> dict[Line, tuple[str, int]]:
+def looks_of(
+    group: Group, made: Arrangement, dimensions: Mapping[str, Sequence[str]]
+) -> dict[Line, tuple[str, int]]:
     """The colour of each line of a panel and the number of its dash and shape, the same in all panels."""
     bases = {made.line(dot) for dot in group.everything if dot.base}
     shades = shades_of(lines_of(made, dimensions, group.everything), bases, made.color)
@@ -174,7 +176,7 @@ def points(base: Any, shown: str, told: Any, rows: Sequence[Mapping[str, Any]], 
     return [layer.encode(**channels) for layer in layers]
 
 
-def lines_of(made: Plan, dimensions: Mapping[str, Sequence[str]], dots: Sequence[Dot]) -> list[Line]:
+def lines_of(made: Arrangement, dimensions: Mapping[str, Sequence[str]], dots: Sequence[Dot]) -> list[Line]:
     """The lines in the order of the study, those of the baseline first."""
     found = dict.fromkeys(made.line(dot) for dot in dots)
     bases = {made.line(dot) for dot in dots if dot.base}
@@ -245,7 +247,7 @@ def _y(axis: _Axis, frame: Frame) -> Any:
     return numbers(alt.Y, "v", title, [axis.low, axis.high], log=axis.log, axis=ticks)
 
 
-def _x(made: Plan, longest: int) -> Any:
+def _x(made: Arrangement, longest: int) -> Any:
     """The levels at their places, and room for names at the end of lines."""
     places = made.x.places
     span = max(places[-1] - places[0], 1.0)
@@ -258,7 +260,7 @@ def _x(made: Plan, longest: int) -> Any:
 
 
 def _rows(
-    dots: Sequence[Dot], made: Plan, names: Mapping[Line, str], frame: Frame, least: float
+    dots: Sequence[Dot], made: Arrangement, names: Mapping[Line, str], frame: Frame, least: float
 ) -> list[dict[str, Any]]:
     """A row for each dot, of a level line two. ``low`` and ``high`` are the bounds of its interval where it has
     one, and ``foot`` is where that is drawn from: an axis may begin above it."""

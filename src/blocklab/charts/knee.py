@@ -9,7 +9,7 @@ import altair as alt
 
 from blocklab.charts.base import HOLLOW, Chart, Panel, legend, numbers, rows_of, titled, tooltip
 from blocklab.charts.curves import LOG_FROM, channels, looks_of, points
-from blocklab.charts.plan import Dot, Group, Plan, columns, groups, line_label, plan
+from blocklab.charts.plan import Arrangement, Dot, Group, columns, groups, line_label, plan
 from blocklab.charts.sweep import Sweep, beside_each_other
 from blocklab.charts.waits import Wait
 from blocklab.stats.analysis import Analysis
@@ -66,7 +66,7 @@ def _wait(dot: Dot) -> Wait:
     return dot.wait
 
 
-def _caption(depth: str, made: Plan, dots: Sequence[Dot]) -> str:
+def _caption(depth: str, made: Arrangement, dots: Sequence[Dot]) -> str:
     first = _wait(dots[0])
     slow = next((_wait(dot).slow_name for dot in dots if _wait(dot).slow_name), "")
     text = (
@@ -87,7 +87,7 @@ def _title(sweep: Sweep, dots: Sequence[Dot], depth: str) -> str:
     return f"{sweep.label}: the most is {listed(said)}"
 
 
-def _panel(group: Group, sweep: Sweep, made: Plan) -> Panel:
+def _panel(group: Group, sweep: Sweep, made: Arrangement) -> Panel:
     factor, unit = scale(sweep.unit, sweep.metric)
     looks = looks_of(group, made, sweep.dimensions)
     names = {line: line_label(line, short=False) or sweep.label for line in looks}
@@ -119,7 +119,7 @@ def _panel(group: Group, sweep: Sweep, made: Plan) -> Panel:
     return titled(group.title, "latency over throughput", layers, {"points": rows}, HEIGHT, ("points", table))
 
 
-def _row(dot: Dot, sweep: Sweep, made: Plan, line: str, factor: float) -> dict[str, Any]:
+def _row(dot: Dot, sweep: Sweep, made: Arrangement, line: str, factor: float) -> dict[str, Any]:
     wait = _wait(dot)
     row: dict[str, Any] = {
         "v": _short(dot.value * factor), "ms": _short(1e3 * wait.value), "line": line, **dot.row(dot.limited),

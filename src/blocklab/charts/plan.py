@@ -84,7 +84,7 @@ class Scale(msgspec.Struct, frozen=True):
         return self.places[self.levels.index(level)]
 
 
-class Plan(msgspec.Struct, frozen=True):
+class Arrangement(msgspec.Struct, frozen=True):
     """The axis, and the dimensions that become lines and panels (``stack`` may be one of the latter).
 
     ``color``: the dimension that the colours tell; empty where each line may have its own.
@@ -127,7 +127,7 @@ def plan(
     x: str = "",
     to_panels: Sequence[str] = (),
     view: View | None = None,
-) -> Plan:
+) -> Arrangement:
     """The axis is that of ``view`` or ``x``, or else the dimension with the most levels that is a number or a
     quantity. Of the others so many become panels, those of ``to_panels`` first and then those with the fewest
     levels, that what is left is few enough lines. What ``view`` names and ``dimensions`` lack is left out."""
@@ -143,9 +143,9 @@ def plan(
     # What somebody wants to tell by colour stays in lines.
     order = [name for name in order if name not in (along, facet, color)]
 
-    def laid(moved: Sequence[str]) -> Plan:
+    def laid(moved: Sequence[str]) -> Arrangement:
         lines = tuple(name for name in rest if name not in moved)
-        return Plan(scale_of(along, known[along]), lines, (*fixed, *moved), color)
+        return Arrangement(scale_of(along, known[along]), lines, (*fixed, *moved), color)
 
     made = laid(())
     for count in range(1, len(order) + 1):
@@ -177,7 +177,7 @@ def columns(dimensions: Iterable[str], **fields: str) -> dict[str, str]:
 
 
 def groups(
-    made: Plan, dots: Sequence[Dot], dimensions: Mapping[str, Sequence[str]], own_axis: Sequence[str] = ()
+    made: Arrangement, dots: Sequence[Dot], dimensions: Mapping[str, Sequence[str]], own_axis: Sequence[str] = ()
 ) -> tuple[list[Group], int]:
     """The first panels, and how many more there are. Other levels of ``own_axis`` have another y axis."""
     chosen = panels(made, dots, dimensions)
@@ -194,7 +194,9 @@ def groups(
     return found, len(chosen) - len(shown)
 
 
-def panels(made: Plan, dots: Sequence[Dot], dimensions: Mapping[str, Sequence[str]]) -> list[dict[str, str]]:
+def panels(
+    made: Arrangement, dots: Sequence[Dot], dimensions: Mapping[str, Sequence[str]]
+) -> list[dict[str, str]]:
     """The levels of each panel that has dots, the last dimension's changing fastest; one without any levels."""
     known = {**dimensions, STACK: list(dict.fromkeys(dot.stack for dot in dots))}
     # The stacks stand side by side.
@@ -205,7 +207,7 @@ def panels(made: Plan, dots: Sequence[Dot], dimensions: Mapping[str, Sequence[st
     return [levels for levels in chosen if any(belongs(made, dot, levels) for dot in dots)]
 
 
-def belongs(made: Plan, dot: Dot, levels: Mapping[str, str]) -> bool:
+def belongs(made: Arrangement, dot: Dot, levels: Mapping[str, str]) -> bool:
     """Whether a dot is in the panel of these levels."""
     return made.panel_of(dot).items() <= levels.items()
 

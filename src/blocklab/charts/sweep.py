@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from blocklab.charts.base import HOLLOW, Chart, Panel, apart, slug
 from blocklab.charts.curves import Frame, curve_panel
-from blocklab.charts.plan import STACK, WORKLOAD, Dot, Group, Plan, groups, plan
+from blocklab.charts.plan import STACK, WORKLOAD, Arrangement, Dot, Group, groups, plan
 from blocklab.charts.waits import wait_of
 from blocklab.stats.analysis import Analysis
 from blocklab.stats.compare import Family, families, items
@@ -36,7 +36,7 @@ class Sweep:
     label: str
     dots: tuple[Dot, ...]
     dimensions: Mapping[str, tuple[str, ...]]
-    made: Plan
+    made: Arrangement
     unit: str
     metric: str
     shares: str
@@ -148,7 +148,7 @@ def _in_order(analysis: Analysis, dots: Sequence[Dot], known: Mapping[str, Seque
     return tuple(sorted(dots, key=rank))
 
 
-def unmet(made: Plan, view: View) -> str:
+def unmet(made: Arrangement, view: View) -> str:
     """A sentence for the caption about what was asked for and makes no difference here."""
     met = {"x": made.x.name == view.x, "color": made.color == view.color, "facet": view.facet in made.panels}
     names = [name for field in met if (name := getattr(view, field)) and not met[field]]
@@ -192,7 +192,7 @@ def _chart(name: str, title: str, sweep: Sweep, shown: Sequence[Group], frame: F
 
 
 def beside_each_other(
-    name: str, title: str, caption: str, made: Plan, shown: Sequence[Group], drawn: Sequence[Panel]
+    name: str, title: str, caption: str, made: Arrangement, shown: Sequence[Group], drawn: Sequence[Panel]
 ) -> Chart:
     """A chart whose panels stand by stacks where these are panels, else two in a row."""
     stacks = len({dot.stack for dot in shown[0].everything}) if STACK in made.panels else 0

@@ -32,7 +32,7 @@ AT = "@"
 COMMAND_SECONDS = 60.0
 
 
-class Found(msgspec.Struct, frozen=True):
+class SearchedCrash(msgspec.Struct, frozen=True):
     """A crash that was searched: ``after`` so many seconds, with the seed that replays it."""
 
     after: float
@@ -78,7 +78,7 @@ def replay(folder: StudyFolder, seed: str, console: Console) -> bool | None:
     return same or shell.used
 
 
-def search(folder: StudyFolder, cell: Cell, count: int, console: Console) -> list[Found]:
+def search(folder: StudyFolder, cell: Cell, count: int, console: Console) -> list[SearchedCrash]:
     """Crash a drill of a folder at ``count`` moments between what its client sent and what was acknowledged, in
     the second before its own crash; all that happened until then happens again. The best finds first.
 
@@ -91,7 +91,7 @@ def search(folder: StudyFolder, cell: Cell, count: int, console: Console) -> lis
         for after in moments(before, count):
             drill = again.drill(cell, Moment(after))
             lost, torn = len(drill.verdict.missing), len(drill.verdict.torn)
-            found.append(Found(after, drill.seed, drill.verdict.status, lost, torn))
+            found.append(SearchedCrash(after, drill.seed, drill.verdict.status, lost, torn))
             gone = "unknown" if drill.verdict.status == "unknown" else _gone(drill)
             console.print(f"crash after {after:.6f} s: {gone}")
     found.sort(key=lambda each: each.rank)

@@ -19,7 +19,7 @@ SETTLED_SECONDS = 30.0
 _RANGE = re.compile(r"(?P<low>[^.]+(?:\.\d+[^.]*)?)\.\.(?P<high>.+)")
 
 
-class Base(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="fault", kw_only=True):
+class FaultBase(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="fault", kw_only=True):
     """A fault: when it strikes and how long it lasts."""
 
     at: str = ""

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 import msgspec
 
-from blocklab.faults.base import Base
+from blocklab.faults.base import FaultBase
 from blocklab.faults.node import named
 from blocklab.model.fault import Scene
 from blocklab.model.netem import NETEM_LIMIT, netem
@@ -19,14 +19,14 @@ _BARE: Argv = ("limit", str(NETEM_LIMIT))
 _FROM = "from "
 
 
-class _OnLink(Base, frozen=True):
+class _OnLink(FaultBase, frozen=True):
     needs: ClassVar[tuple[type, ...]] = (EmulatedLinks,)
     link: str
     """The link by its name. The stack has to send data over it."""
 
     def problems(self, scene: Scene) -> list[tuple[str, str]]:
         """A link that the stack does not use."""
-        found = Base.problems(self, scene)
+        found = FaultBase.problems(self, scene)
         if self.link not in scene.ground.ends or self.link not in scene.links:
             used = ", ".join(scene.ground.ends) or "none"
             found.append(

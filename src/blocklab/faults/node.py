@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from blocklab.faults.base import Base
+from blocklab.faults.base import FaultBase
 from blocklab.model.fault import Scene
 from blocklab.model.plan import Power, Step
 from blocklab.model.site import Pauses
@@ -24,7 +24,7 @@ def node_problems(node: str, scene: Scene) -> list[tuple[str, str]]:
     return []
 
 
-class Crash(Base, frozen=True, tag="crash"):
+class Crash(FaultBase, frozen=True, tag="crash"):
     """A node is gone at once: all of its processes get SIGKILL. What its kernel had in memory is lost; what its
     volumes had taken is kept.
 
@@ -43,7 +43,7 @@ class Crash(Base, frozen=True, tag="crash"):
 
     def problems(self, scene: Scene) -> list[tuple[str, str]]:
         """A node that the stack does not stand on; a crash that is to end by itself."""
-        found = Base.problems(self, scene) + node_problems(self.node, scene)
+        found = FaultBase.problems(self, scene) + node_problems(self.node, scene)
         if self.lasts is not None:
             found.append(("for", "a crashed node stays down until the end of the drill; leave it out"))
         return found
@@ -53,7 +53,7 @@ class Crash(Base, frozen=True, tag="crash"):
         return (Power(named(self.node, scene), "crash"),)
 
 
-class PowerCut(Base, frozen=True, tag="power-cut"):
+class PowerCut(FaultBase, frozen=True, tag="power-cut"):
     """All nodes of the stack are gone at once, as when the room loses its power.
 
     Afterwards they are booted, the active one starts from its own copy of the data, and the other one is taken in
@@ -72,7 +72,7 @@ class PowerCut(Base, frozen=True, tag="power-cut"):
 
     def problems(self, scene: Scene) -> list[tuple[str, str]]:
         """One that is to end by itself."""
-        found = Base.problems(self, scene)
+        found = FaultBase.problems(self, scene)
         if self.lasts is not None:
             found.append(("for", "the nodes are booted again at the end of the drill; leave it out"))
         return found
@@ -82,7 +82,7 @@ class PowerCut(Base, frozen=True, tag="power-cut"):
         return tuple(Power(host, "crash") for host in scene.nodes)
 
 
-class Freeze(Base, frozen=True, tag="freeze"):
+class Freeze(FaultBase, frozen=True, tag="freeze"):
     """A node stands still (SIGSTOP), as one does whose hypervisor is busy: it does not answer, keeps its memory
     and, thawed, goes on as if nothing had been.
 
@@ -99,7 +99,7 @@ class Freeze(Base, frozen=True, tag="freeze"):
 
     def problems(self, scene: Scene) -> list[tuple[str, str]]:
         """A node that the stack does not stand on."""
-        return Base.problems(self, scene) + node_problems(self.node, scene)
+        return FaultBase.problems(self, scene) + node_problems(self.node, scene)
 
     def strike(self, scene: Scene) -> tuple[Step, ...]:
         """SIGSTOP."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from blocklab.faults.base import Base
+from blocklab.faults.base import FaultBase
 from blocklab.faults.node import named, node_problems
 from blocklab.model import fragile, mapping
 from blocklab.model.fault import Scene
@@ -14,13 +14,13 @@ from blocklab.model.plan import Run, Step
 FILE = "blocklab-fill"
 
 
-class _OnVolume(Base, frozen=True):
+class _OnVolume(FaultBase, frozen=True):
     node: str = "active"
     """The node whose volumes it is: ``active``, ``peer`` or a name."""
 
     def problems(self, scene: Scene) -> list[tuple[str, str]]:
         """A node that the stack does not stand on, a stack without the layer that makes it possible."""
-        found = Base.problems(self, scene) + node_problems(self.node, scene)
+        found = FaultBase.problems(self, scene) + node_problems(self.node, scene)
         host = named(self.node, scene)
         if not found and not fragile.devices(scene.ports.get(host, ())):
             found.append(
@@ -96,7 +96,7 @@ class VolumeStall(_OnVolume, frozen=True, tag="volume-stall"):
         return tuple(Run(host, ("dmsetup", "resume", "--noudevsync", device)) for host, device in self.on(scene))
 
 
-class VolumeFull(Base, frozen=True, tag="volume-full"):
+class VolumeFull(FaultBase, frozen=True, tag="volume-full"):
     """The stack's file system has no room left, not even what is reserved for root. Mended by making room
     again; after a takeover, on the survivor.
 
@@ -115,7 +115,7 @@ class VolumeFull(Base, frozen=True, tag="volume-full"):
 
     def problems(self, scene: Scene) -> list[tuple[str, str]]:
         """A node without a file system of the stack."""
-        found = Base.problems(self, scene) + node_problems(self.node, scene)
+        found = FaultBase.problems(self, scene) + node_problems(self.node, scene)
         if not found and not self._folders(scene):
             host = named(self.node, scene)
             hint = "give node: active" if host != scene.active else "put {layer: xfs} or {layer: ext4} on it"

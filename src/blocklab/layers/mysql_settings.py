@@ -9,7 +9,7 @@ from blocklab.model.access import mysql_client
 from blocklab.model.allowed import PLAIN, Allowed, Shape, entries
 from blocklab.model.dialect import Dialect, Value, size
 from blocklab.model.dsn import Dsn
-from blocklab.model.knobs import Kind, Knob, Number, Table, Tell, number
+from blocklab.model.knobs import Knob, KnobKind, Number, Table, Tell, number
 from blocklab.model.plan import Argv
 
 # "sync_binlog", "innodb_buffer_pool_size": a system variable as SHOW GLOBAL VARIABLES spells it.
@@ -125,7 +125,7 @@ MYSQL_VARIABLES = (
     "IF(DATA_TYPE = 'Numeric', NULL, MAX_VALUE), NULL, NULL "
     "FROM performance_schema.variables_metadata ORDER BY VARIABLE_NAME"
 )
-_KINDS: Mapping[str, Kind] = {
+_KINDS: Mapping[str, KnobKind] = {
     "BOOLEAN": "truth", "ENUM": "word", "FLAGSET": "words", "SET": "words", "DOUBLE": "real", "NUMERIC": "real",
 }  # fmt: skip
 #   --aria-block-size=# Block size to be used for Aria index pages

@@ -9,7 +9,7 @@ from typing import Any
 
 from blocklab.model.allowed import NOTHING, NUMBER, PLAIN, TEXT, WORD, Allowed, Shape, entries, words
 from blocklab.model.dialect import Dialect, Value
-from blocklab.model.knobs import Kind, Knob, Question, Table, Tell, listed, number
+from blocklab.model.knobs import Knob, KnobKind, Question, Table, Tell, listed, number
 from blocklab.model.outside import as_json
 from blocklab.model.programs import AS_POSTGRES
 
@@ -110,7 +110,7 @@ _PARAMETERS = (
     "SELECT json_agg(json_build_array(name, vartype, coalesce(unit, ''), min_val, max_val, enumvals, context) "
     "ORDER BY name) FROM pg_settings"
 )
-_KINDS: Mapping[str, Kind] = {
+_KINDS: Mapping[str, KnobKind] = {
     "bool": "truth", "integer": "integer", "real": "real", "enum": "word", "string": "text",
 }  # fmt: skip
 

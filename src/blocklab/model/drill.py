@@ -127,7 +127,7 @@ class Stage(msgspec.Struct, frozen=True):
     end: float
 
 
-class Mirror(msgspec.Struct, frozen=True):
+class MirrorState(msgspec.Struct, frozen=True):
     """The two sides of a mirror after the old primary was taken in again.
 
     ``copies``: a checksum of each host's data, made past the mirror; ``verified``: bytes that the mirror's own
@@ -155,7 +155,7 @@ class Drill(msgspec.Struct, frozen=True):
     events: tuple[Event, ...]
     stages: tuple[Stage, ...]
     verdict: Verdict
-    mirror: Mirror | None = None
+    mirror: MirrorState | None = None
     rate: float | None = None
     """Acknowledged transactions per second until the fault."""
     struck: float | None = None

@@ -14,7 +14,7 @@ import msgspec
 from blocklab.model.capability import Capability
 
 Number: TypeAlias = int | float
-Kind: TypeAlias = Literal["flag", "truth", "integer", "real", "word", "words", "text"]
+KnobKind: TypeAlias = Literal["flag", "truth", "integer", "real", "word", "words", "text"]
 # Of a typing error: "max-bufers" and "max-buffers" are 0.95 alike, "journal" and "barrier" 0.29.
 _ALIKE = 0.72
 # What a program tells of a number without a bound: the largest double.
@@ -29,7 +29,7 @@ class Knob(msgspec.Struct, frozen=True, omit_defaults=True):
     number is a multiple of it. ``fixed``: the program has it, but does not take it at its start.
     """
 
-    kind: Kind = "text"
+    kind: KnobKind = "text"
     least: Number | None = None
     most: Number | None = None
     step: int = 1

@@ -14,7 +14,7 @@ from typing import Literal
 
 import msgspec
 
-Kind = Literal["rate", "mean", "percentile", "extreme", "deviation", "counter", "share", "gauge"]
+MetricKind = Literal["rate", "mean", "percentile", "extreme", "deviation", "counter", "share", "gauge"]
 """``rate``: events or bytes in a time. ``mean``: of a time that events took. ``extreme``: the least or the most.
 ``counter``: events or bytes of the whole phase. ``share``: in %. ``gauge``: any other value, a queue's length."""
 
@@ -44,7 +44,7 @@ class Metric(msgspec.Struct, frozen=True):
 
     family: str
     unit: str
-    kind: Kind
+    kind: MetricKind
     before: tuple[str, ...] | None = ("",)
     label: str = ""
     title: str = ""

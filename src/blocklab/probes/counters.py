@@ -50,7 +50,7 @@ class Nic(msgspec.Struct, frozen=True):
     tx_packets: int
 
 
-class Mirror(msgspec.Struct, frozen=True):
+class DrbdCounts(msgspec.Struct, frozen=True):
     """What DRBD itself counts of one device: data to and from the peer, data on the local disk (bytes), and
     updates of its activity log and bitmap."""
 
@@ -69,10 +69,10 @@ class Counters(msgspec.Struct, frozen=True):
     time: float
     disks: Mapping[str, Disk]
     nics: Mapping[str, Nic]
-    drbd: Mapping[str, Mirror]
+    drbd: Mapping[str, DrbdCounts]
 
 
-T = TypeVar("T", Disk, Nic, Mirror)
+T = TypeVar("T", Disk, Nic, DrbdCounts)
 
 
 def parse(text: str) -> Counters:
@@ -109,7 +109,7 @@ def _disk(field: Sequence[int]) -> Disk:
     )  # fmt: skip
 
 
-def _mirrors(text: str) -> dict[str, Mirror]:
+def _mirrors(text: str) -> dict[str, DrbdCounts]:
     # DRBD 9 has that file too, with its version and no devices in it.
     if not text or text.startswith("version: 9."):
         return {}
@@ -117,7 +117,7 @@ def _mirrors(text: str) -> dict[str, Mirror]:
     for name, device in devices(text).items():
         counted = device.counters
         kib = [counted[key] * 1024 for key in ("sent", "received", "written", "read")]
-        found[name] = Mirror(kib[0], kib[1], kib[2], kib[3], counted["al-writes"], counted["bm-writes"])
+        found[name] = DrbdCounts(kib[0], kib[1], kib[2], kib[3], counted["al-writes"], counted["bm-writes"])
     return found
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 
 from blocklab.errors import BlocklabError, HostError, KnobError, ParseError
-from blocklab.model.drill import Ledger, Mirror
+from blocklab.model.drill import Ledger, MirrorState
 from blocklab.model.host import must
 from blocklab.model.plan import Argv, Power
 from blocklab.model.spans import Query
@@ -109,7 +109,7 @@ class Aftermath:
 
     # -- the sides -------------------------------------------------------------------------------------------
 
-    def mirror(self, out: Sequence[str]) -> Mirror | None:
+    def mirror(self, out: Sequence[str]) -> MirrorState | None:
         """Take the nodes in again that are ``out`` and compare all sides; None for a stack of one copy. What
         stands above its layer of several nodes is taken down first."""
         started = self._engine.timer.now()
@@ -141,10 +141,10 @@ class Aftermath:
         except (BlocklabError, ValueError) as error:
             if comparison is None:
                 raise
-            mirror = Mirror("unknown", why=error.message if isinstance(error, BlocklabError) else str(error))
+            mirror = MirrorState("unknown", why=error.message if isinstance(error, BlocklabError) else str(error))
         return mirror and msgspec.structs.replace(mirror, seconds=self._engine.timer.now() - started)
 
-    def _resync(self, phase: Do) -> Mirror | None:
+    def _resync(self, phase: Do) -> MirrorState | None:
         """Take the other sides in: None, or a split brain with what was said of it. Raises what carrying out
         raises."""
         try:
@@ -153,28 +153,28 @@ class Aftermath:
             # Where nobody can tell, the reason is the first one.
             with contextlib.suppress(BlocklabError):
                 if self._printed_by(recipes.split_brain(self._study, self._stack, 0, self._stand.ground)):
-                    return Mirror("split brain", why=error.message)
+                    return MirrorState("split brain", why=error.message)
             raise
         return None
 
-    def _compared(self, phase: Compare) -> Mirror:
+    def _compared(self, phase: Compare) -> MirrorState:
         comparison = phase.comparison
         if self._printed_by(phase.split):
-            return Mirror("split brain")
+            return MirrorState("split brain")
         self._engine.carry_out(comparison.settle, "compare")
         copies = {
             name: must(self._engine.hosts[name], argv, timeout=COPY_SECONDS).strip()
             for name, argv in comparison.copies.items()
         }
         if len(set(copies.values())) == 1:
-            return Mirror("in sync", copies=copies)
+            return MirrorState("in sync", copies=copies)
         if comparison.differ is None:
-            return Mirror("differs", copies=copies, why="the checksums differ")
+            return MirrorState("differs", copies=copies, why="the checksums differ")
         # The layer's own comparison takes several times as long, and says by how much.
         self._engine.carry_out(comparison.verify, "compare")
         host, argv = comparison.differ
         differ = int(must(self._engine.hosts[host], argv))
-        return Mirror(
+        return MirrorState(
             "differs", differ, copies, why=f"the checksums differ; by the mirror itself {differ:,} bytes"
         )
 

@@ -16,7 +16,7 @@ from typing import TypeAlias
 from blocklab.drills.bins import bins
 from blocklab.errors import BlocklabError, CommandError, HostError, KnobError, ParseError
 from blocklab.model.clock import EXCHANGES, Stretch
-from blocklab.model.drill import Drill, Event, Mirror, Stage, Verdict
+from blocklab.model.drill import Drill, Event, MirrorState, Stage, Verdict
 from blocklab.model.drill import Ledger as Found
 from blocklab.model.host import Proc
 from blocklab.model.workload import Drilled, History
@@ -359,7 +359,7 @@ class Drilling:
             return None, f"the stack could not be built again over its data: {error.message}"
         return self._after.ledger(self._workload)
 
-    def _mirror(self) -> Mirror | None:
+    def _mirror(self) -> MirrorState | None:
         before = self._taken.monitors if self._taken is not None else ()
         out = () if self._after.restarted else out_of(self._hosts, self._active, self._after.dead, before)
         try:

@@ -23,7 +23,7 @@ from blocklab.stats.inputs import Inputs
 from blocklab.stats.limits import Floors, Limit, Place, floors, limits
 from blocklab.stats.machines import At, misfits
 from blocklab.stats.predicted import Fit
-from blocklab.stats.reading import Drilled, Found, Gap, Own, Stop, ends, read
+from blocklab.stats.reading import Drilled, Gap, Own, RunsRead, Stop, ends, read
 from blocklab.stats.repeats import Repeats, combined
 from blocklab.stats.steady import Unsteady
 from blocklab.stats.values import Measured, Row, find, rows, told_apart
@@ -51,7 +51,7 @@ class Analysis:
 
     Cells are known by the labels of their stack and their workload, which in a study with factors have the levels
     in them (``mirror rtt=10ms``, ``tpcc threads=16``); ``grid`` tells labels and names apart. ``runs`` has each
-    cell's first readable run, ``every`` all of them, those of further blocks without samples. ``left_out``: the
+    cell's first readable run, ``every`` all of them, those of further repeats without samples. ``left_out``: the
     cells of the study that nobody asked for, and that were never measured. ``fits`` has what was predicted, and
     nothing else is made of it. ``memo``: what was made of all this, by the function that made it.
     """
@@ -282,7 +282,7 @@ def analyse(folder: StudyFolder) -> Analysis:
     # A cell that was asked for in any repeat has its place.
     wanted = {place_of(cell) for cell in cells}
     places = grid(study, [cell for cell in manifest.cells if cell.repeat == 0 and place_of(cell) in wanted])
-    found = Found()
+    found = RunsRead()
     tables, builds = [], []
     for number in range(1, study.repeats + 1):
         read(folder, places, [cell for cell in cells if cell.repeat == number - 1], number, found)
@@ -335,7 +335,7 @@ def _us(seconds: Sequence[float]) -> str:
     return f"{low}{NBSP}us" if low == high else f"{low} to {high}{NBSP}us"
 
 
-def _inputs(found: Found, apart: Collection[tuple[At, int]]) -> Inputs:
+def _inputs(found: RunsRead, apart: Collection[tuple[At, int]]) -> Inputs:
     """What the cells stood on, of the runs whose values are put together."""
     stood: dict[At, list[StackMap]] = {}
     machines: dict[At, list[int]] = {}

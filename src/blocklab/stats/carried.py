@@ -44,7 +44,7 @@ _OWN = 0.5
 KINDS = {"read.iops": "reads", "write.iops": "writes", "sync.iops": "flushes", "tps": "transactions"}
 
 
-class Kind(msgspec.Struct, frozen=True):
+class RequestKind(msgspec.Struct, frozen=True):
     """Requests of one kind, by the metric of their rate: asked for and reached (1/s), and percentiles of the
     latency from when they were due (s), None where the workload reports none."""
 
@@ -71,7 +71,7 @@ class Carried(msgspec.Struct, frozen=True):
     reached: float | None = None
     low: float | None = None
     high: float | None = None
-    kinds: tuple[Kind, ...] = ()
+    kinds: tuple[RequestKind, ...] = ()
     at_least: bool = False
 
 
@@ -168,10 +168,10 @@ def _judged(analysis: Analysis, at: tuple[str, str, str], asked: Asked) -> Carri
     return msgspec.structs.replace(found, verdict=verdict, why=why)
 
 
-def _kind(rows: Mapping[str, Row], metric: str, rate: float) -> Kind:
+def _kind(rows: Mapping[str, Row], metric: str, rate: float) -> RequestKind:
     values = {name: row.value for name, row in rows.items()}
     p99, p999 = (values.get(metric_of(metric).beside(f"latency.{name}")) for name in ("p99", "p99.9"))
-    return Kind(metric, rate, values.get(metric), p99, p999)
+    return RequestKind(metric, rate, values.get(metric), p99, p999)
 
 
 def _without(analysis: Analysis, stack: str, workload: str) -> str:

@@ -13,7 +13,7 @@ from blocklab.stats.summary import Estimate
 T = TypeVar("T")
 # What such a ratio is nobody knows: it is no end of a range. One that differs by itself, if not among all, is.
 UNCLEAR = ("too noisy to say", "unlike machines")
-Kind = Literal[
+FindingKind = Literal[
     "nothing", "range", "factor", "latency", "need", "needs", "comparisons", "expectations",
     "lost by", "safe", "unsafe", "lost", "rto", "drills",
     "imported", "cpu", "other work", "own cpu", "limited", "unlike", "unsteady", "warm-up",
@@ -51,7 +51,7 @@ class Finding(msgspec.Struct, frozen=True, omit_defaults=True):
     numbers are a share of. ``count`` of ``of`` cells, drills or comparisons are ``names``; ``verdict`` is what the
     numbers decide, ``level`` the factor's level, ``note`` a reason or a description in words."""
 
-    kind: Kind
+    kind: FindingKind
     about: str = ""
     stack: str = ""
     beside: str = ""

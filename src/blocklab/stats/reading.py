@@ -20,7 +20,7 @@ from blocklab.study.types import Cell
 
 
 class Gap(msgspec.Struct, frozen=True):
-    """A cell without usable values in one of the study's blocks (from 1): ``status`` is ``failed``, ``invalid``,
+    """A cell without usable values in one of the study's repeats (from 1): ``status`` is ``failed``, ``invalid``,
     ``suspect``, ``unreadable`` or ``missing``."""
 
     stack: str
@@ -32,7 +32,7 @@ class Gap(msgspec.Struct, frozen=True):
 
 
 class Stop(msgspec.Struct, frozen=True):
-    """Why a phase of a cell was measured no longer, in one of the study's blocks (from 1)."""
+    """Why a phase of a cell was measured no longer, in one of the study's repeats (from 1)."""
 
     stack: str
     workload: str
@@ -41,7 +41,7 @@ class Stop(msgspec.Struct, frozen=True):
 
 
 class Drilled(msgspec.Struct, frozen=True):
-    """One drill of a cell, in one of the study's blocks (from 1). ``status`` is that of its run: where it is not
+    """One drill of a cell, in one of the study's repeats (from 1). ``status`` is that of its run: where it is not
     ``ok`` the drill was of another layout than the study asks for, or not carried out to its end. ``machine`` is
     the number of the one that it was carried out on."""
 
@@ -62,7 +62,7 @@ class Own(msgspec.Struct, frozen=True):
 
 
 @dataclass
-class Found:
+class RunsRead:
     """What was read so far, by (repeat, machine) and cell."""
 
     runs: dict[At, Run] = field(default_factory=dict)
@@ -82,7 +82,7 @@ class Found:
         """Keep a run that was read, good or bad; the number of its machine."""
         self.runs.setdefault(at, run)
         machine = self.where[run.folder.name] = self.machines.number(run.environment)
-        # Of further blocks what is long is not kept.
+        # Of further repeats what is long is not kept.
         brief = msgspec.structs.replace(run, samples=(), series_by_name=None, transactions=(), rounds=())
         self.every.append(run if self.runs[at] is run else brief)
         self.stops += [Stop(*at, number, each) for each in run.stops]
@@ -101,7 +101,7 @@ class Found:
         return found
 
 
-def read(folder: StudyFolder, places: Grid, repeat: Sequence[Cell], number: int, found: Found) -> None:
+def read(folder: StudyFolder, places: Grid, repeat: Sequence[Cell], number: int, found: RunsRead) -> None:
     """Read one repeat (from 1)."""
     # Single transactions are only for the cells that are shown one by one.
     detail = (ends(places.stacks), ends(places.workloads)) if places.factors else None

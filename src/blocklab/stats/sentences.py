@@ -12,7 +12,7 @@ from blocklab.model.drill import RECOVERED
 from blocklab.stats.analysis import Analysis
 from blocklab.stats.drill_findings import drill_details, drill_findings
 from blocklab.stats.drills import before_text
-from blocklab.stats.finding import Finding, Kind, Name, Number
+from blocklab.stats.finding import Finding, FindingKind, Name, Number
 from blocklab.stats.findings import Findings, grouped
 from blocklab.stats.floor import LIMITED, NEAR
 from blocklab.stats.format import (
@@ -278,7 +278,7 @@ def _warm_up(group: Group) -> str:
     )
 
 
-_TEMPLATES: Mapping[Kind, Callable[[Group], str]] = {
+_TEMPLATES: Mapping[FindingKind, Callable[[Group], str]] = {
     "range": _range, "factor": _factor, "latency": _latency, "need": _need, "comparisons": _comparisons,
     "expectations": _expectations, "lost by": _lost_by, "safe": _safe, "lost": _lost, "rto": _rto,
     "repeats": _repeats, "unsteady": _unsteady, "warm-up": _warm_up,

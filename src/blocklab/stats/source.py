@@ -47,7 +47,7 @@ class Piece(msgspec.Struct, frozen=True):
         return self.run.outcome.status == "ok"
 
 
-class Base(msgspec.Struct, frozen=True):
+class Baseline(msgspec.Struct, frozen=True):
     """What a cell is compared with in its own study: the label of the ``stack`` as rows have it, and the cell."""
 
     stack: str
@@ -58,7 +58,7 @@ class Base(msgspec.Struct, frozen=True):
 class Source:
     """Runs and their values.
 
-    ``rows`` are those of all repeats together (``stats.blocks``), ``cells`` what stands at each place,
+    ``rows`` are those of all repeats together (``stats.repeats``), ``cells`` what stands at each place,
     ``gaps`` the cells without usable values. ``study`` is None for a run without a study; ``limited`` says why a
     value is the lab's own, or nothing; None where that is not known. ``single``: it is one run. ``baselines``:
     the labels of the stacks that others are compared with; ``bases``: what each other place is compared with.
@@ -74,7 +74,7 @@ class Source:
     limited: Callable[[Row], str] | None
     single: bool = False
     baselines: tuple[str, ...] = ()
-    bases: Mapping[Place, Base] = field(default_factory=dict)
+    bases: Mapping[Place, Baseline] = field(default_factory=dict)
 
     @property
     def imported(self) -> bool:
@@ -150,12 +150,12 @@ def of_study(folder: StudyFolder) -> Source:
     )  # fmt: skip
 
 
-def _bases(places: Grid, cells: Mapping[Place, Cell]) -> dict[Place, Base]:
+def _bases(places: Grid, cells: Mapping[Place, Cell]) -> dict[Place, Baseline]:
     found = {}
     for point in places.points:
         base = places.base(point)
         if base != point.stack and (base, point.workload) in cells:
-            found[point.stack, point.workload] = Base(base, cells[base, point.workload])
+            found[point.stack, point.workload] = Baseline(base, cells[base, point.workload])
     return found
 
 

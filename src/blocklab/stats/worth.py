@@ -13,7 +13,7 @@ from blocklab.stats.caveats import caveats
 from blocklab.stats.compare import items
 from blocklab.stats.drills import summaries
 from blocklab.stats.expect import Verdict as Claim
-from blocklab.stats.finding import Finding, Kind
+from blocklab.stats.finding import Finding, FindingKind
 from blocklab.stats.format import shortened
 from blocklab.stats.ratio import OPEN, Verdict, verdict
 from blocklab.stats.sentences import sentence
@@ -21,7 +21,7 @@ from blocklab.stats.sentences import sentence
 # Of so few crashes an interval says little.
 FEW_CRASHES = 20
 # Caveats that are short enough as they are.
-_AS_THEY_ARE: tuple[Kind, ...] = ("unsteady", "warm-up", "machines disagree", "own cpu", "floor")
+_AS_THEY_ARE: tuple[FindingKind, ...] = ("unsteady", "warm-up", "machines disagree", "own cpu", "floor")
 # Of more names than this only the first.
 _MOST_NAMED = 3
 
@@ -65,7 +65,7 @@ def _decided(counts: Counter[Verdict], count: int) -> str:
     return f"{differ} of {count} differences are significant."
 
 
-def _limits(analysis: Analysis, found: Mapping[Kind, Finding]) -> Iterator[str]:
+def _limits(analysis: Analysis, found: Mapping[FindingKind, Finding]) -> Iterator[str]:
     """What limits the values, the worst first."""
     if (gaps := found.get("gaps")) is not None:
         yield f"{gaps.count} of {gaps.of} cells have no results: {shortened(gaps.names, _MOST_NAMED)}."

@@ -18,7 +18,7 @@ from blocklab.layers import AnyLayer
 from blocklab.study.types import Name, Stack, Study
 from blocklab.workloads import AnyWorkload
 
-Kind = type[msgspec.Struct]
+PartKind = type[msgspec.Struct]
 # What layers give and workloads take, in words.
 WORDS = {
     "block": "a block device", "dir": "a file system", "postgresql": "a PostgreSQL server",
@@ -26,12 +26,12 @@ WORDS = {
 }  # fmt: skip
 SERVERS = frozenset({"postgresql", "mysql"})
 T = TypeVar("T", bound=msgspec.Struct)
-_OWN: tuple[Kind, ...] = get_args(AnyLayer | AnyWorkload | AnyFault)
-_more: tuple[Kind, ...] = ()
+_OWN: tuple[PartKind, ...] = get_args(AnyLayer | AnyWorkload | AnyFault)
+_more: tuple[PartKind, ...] = ()
 
 
 @contextlib.contextmanager
-def registered(*more: Kind) -> Iterator[None]:
+def registered(*more: PartKind) -> Iterator[None]:
     """Let studies name more kinds of layer, workload or fault until the end of the block."""
     global _more
     before, _more = _more, (*_more, *more)
@@ -41,7 +41,7 @@ def registered(*more: Kind) -> Iterator[None]:
         _more = before
 
 
-def kind_of(field: str, tag: str) -> Kind | None:
+def kind_of(field: str, tag: str) -> PartKind | None:
     """The kind that a study calls ``tag``; ``field`` is ``layer``, ``workload`` or ``fault``."""
     return _by_name(_more).get((field, tag))
 
@@ -57,13 +57,13 @@ def with_study(kind: type[T]) -> type[T]:
 
 
 @functools.cache
-def _by_name(more: tuple[Kind, ...]) -> dict[tuple[str, str], Kind]:
+def _by_name(more: tuple[PartKind, ...]) -> dict[tuple[str, str], PartKind]:
     configs = ((kind.__struct_config__, kind) for kind in (*_OWN, *more))
     return {(str(config.tag_field), str(config.tag)): kind for config, kind in configs}
 
 
 @functools.cache
-def _study_type(more: tuple[Kind, ...]) -> type[Study]:
+def _study_type(more: tuple[PartKind, ...]) -> type[Study]:
     if not more:
         return Study
 
@@ -81,7 +81,7 @@ def _study_type(more: tuple[Kind, ...]) -> type[Study]:
 
 
 @functools.cache
-def _with_study(kind: Any, more: tuple[Kind, ...]) -> Any:
+def _with_study(kind: Any, more: tuple[PartKind, ...]) -> Any:
     return _like(kind, ("study", _study_type(more)))
 
 

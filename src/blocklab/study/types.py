@@ -289,8 +289,8 @@ class Study(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Cell(msgspec.Struct, frozen=True):
     """One point of the study's grid. ``spec`` is all that its values depend on; ``key`` is its hash.
 
-    ``levels``: of each factor that makes a difference to this cell, in the order of the study. ``block``: which of
-    the study's ``repeats`` it belongs to, from 0.
+    ``levels``: of each factor that makes a difference to this cell, in the order of the study. ``repeat``: which
+    of the study's ``repeats`` it belongs to, from 0.
     """
 
     key: str

@@ -38,7 +38,7 @@ def no_target_yet(port: Port, tool: str) -> list[Step]:
     return steps
 
 
-class Base(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="workload", kw_only=True):
+class WorkloadBase(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="workload", kw_only=True):
     """A workload.
 
     ``from`` is the node that it runs on, in place of the stack's own: a client of the database, which needs a
@@ -51,9 +51,11 @@ class Base(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="w
 
     refused: ClassVar[tuple[str, ...]] = ()
     """Fields of all workloads that this one has no use for."""
+    program: ClassVar[str] = "the workload"
+    """What it is called in a sentence about its counts."""
 
 
-class Stoppable(Base, frozen=True, kw_only=True):
+class Stoppable(WorkloadBase, frozen=True, kw_only=True):
     """A workload that has a rate, and can go on for as long as one likes."""
 
     stop: AnyStop | None = None

@@ -16,7 +16,7 @@ from blocklab.model.plan import Fact, Kind, Port, Step
 from blocklab.model.sample import Parsed, Phase, Sample
 from blocklab.model.units import Duration
 from blocklab.model.workload import Command
-from blocklab.workloads.base import Base, no_target_yet, stamped, target, version
+from blocklab.workloads.base import WorkloadBase, no_target_yet, stamped, target, version
 
 LAYER = pg_test_fsync.TOOL
 # Four methods twice, five sizes, two orders of write and close, and writes without a sync.
@@ -24,7 +24,7 @@ _TESTS = 16
 _SPARE = 60.0
 
 
-class Commit(Base, frozen=True, tag="commit"):
+class Commit(WorkloadBase, frozen=True, tag="commit"):
     """How often 8 kB, a page of a log, can be made durable, by each way that PostgreSQL knows: its pg_test_fsync.
 
     One writer writes, one after the other, in a file of 16 MiB that exists. See

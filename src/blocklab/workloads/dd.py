@@ -14,7 +14,7 @@ from blocklab.model.plan import Fact, Kind, Port, Step
 from blocklab.model.sample import Parsed, Phase, Sample
 from blocklab.model.units import Size
 from blocklab.model.workload import Command
-from blocklab.workloads.base import Base, no_target_yet, target, version
+from blocklab.workloads.base import WorkloadBase, no_target_yet, target, version
 
 LAYER = "dd"
 # Devices take direct writes in whole sectors.
@@ -28,7 +28,7 @@ _SPARE = 60.0
 _DIRTY = re.compile(r"^(?:Dirty|Writeback): +(\d+) kB$", re.MULTILINE)
 
 
-class Dd(Base, frozen=True, tag="dd"):
+class Dd(WorkloadBase, frozen=True, tag="dd"):
     """One writer, one write after the other, by GNU [dd](https://man7.org/linux/man-pages/man1/dd.1.html).
 
     It writes a new file in a folder, or a device from its start.

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 
 from blocklab.model.dialect import BINARY, BITS, Dialect, size
-from blocklab.model.knobs import Kind, Knob, Question, Table, Tell, listed, nearest, number
+from blocklab.model.knobs import Knob, KnobKind, Question, Table, Tell, listed, nearest, number
 
 ENGINES = (
     "sync", "psync", "vsync", "pvsync", "pvsync2", "libaio", "posixaio", "io_uring", "mmap", "null"
@@ -41,7 +41,7 @@ _RANGE = re.compile(r"range: min=(-?\d+)(?:, max=(-?\d+))?")
 #                               : write      Sequential write
 _WORD = re.compile(r"^ *(?:valid values)?: (\S+)", re.MULTILINE)
 # Of a flag fio takes any number.
-_KINDS: Mapping[str, Kind] = {"boolean value": "truth", "integer value": "integer", "string": "word"}
+_KINDS: Mapping[str, KnobKind] = {"boolean value": "truth", "integer value": "integer", "string": "word"}
 # "4k", "-10", "1MB"; times and fractions are judged elsewhere, or by fio.
 _UNITS = {f"{unit}{byte}": factor for unit, factor in BINARY.items() if unit != "e" for byte in ("", "b")}
 

@@ -10,10 +10,10 @@ from blocklab.model.plan import Kind, Port, Step
 from blocklab.model.sample import Parsed
 from blocklab.model.workload import Command
 from blocklab.workloads import fio_shapes
-from blocklab.workloads.base import Base
+from blocklab.workloads.base import WorkloadBase
 
 
-class ImportedWorkload(Base, tag="imported", frozen=True, kw_only=True):
+class ImportedWorkload(WorkloadBase, tag="imported", frozen=True, kw_only=True):
     """A workload that somebody else ran, whose values ``blocklab import`` took from logs.
 
     It cannot be run, so ``run``, ``check``, ``plan`` and ``up`` refuse it. Its values have the names that

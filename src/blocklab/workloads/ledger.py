@@ -14,7 +14,7 @@ from blocklab.model.sample import Parsed, Sample
 from blocklab.model.units import Duration
 from blocklab.model.workload import Checker, Command, Way
 from blocklab.workloads import ledger_output, servers
-from blocklab.workloads.base import Base, version
+from blocklab.workloads.base import WorkloadBase, version
 from blocklab.workloads.ledger_checker import LedgerChecker
 
 PROGRAM = "blocklab-ledger"
@@ -32,7 +32,7 @@ _SPARE = 30.0
 _SPREADS = 4
 
 
-class Ledger(Base, frozen=True, tag="ledger"):
+class Ledger(WorkloadBase, frozen=True, tag="ledger"):
     """Transactions on PostgreSQL, MariaDB or MySQL that stay on record on the client if the server dies.
 
     It runs on a node of its own, which no fault ends, and is the workload that a study's faults strike.

@@ -15,7 +15,7 @@ from blocklab.model.sample import Parsed
 from blocklab.model.units import Duration, Size
 from blocklab.model.workload import Asked, Command
 from blocklab.workloads import open_loop_output
-from blocklab.workloads.base import Base, no_target_yet, target, version
+from blocklab.workloads.base import WorkloadBase, no_target_yet, target, version
 
 FOLDER = places.work("open-loop")
 PLAN = f"{FOLDER}/plan.json"
@@ -38,7 +38,7 @@ def _size(text: str) -> Size:
     return msgspec.field(default_factory=lambda: Size(text))
 
 
-class OpenLoop(Base, frozen=True, tag="open-loop"):
+class OpenLoop(WorkloadBase, frozen=True, tag="open-loop"):
     """Block I/O at given rates: does this layout carry so much?
 
     Requests come when they are due, whatever became of those before, as those of many users do. Their latency
@@ -102,7 +102,6 @@ class OpenLoop(Base, frozen=True, tag="open-loop"):
     """Of the random places and times."""
 
     takes: ClassVar[tuple[Kind, ...]] = ("dir", "block")
-    program: ClassVar[str] = "the workload"
     metrics: ClassVar[tuple[str, ...]] = open_loop_output.METRICS
     refused: ClassVar[tuple[str, ...]] = ("from",)
 
@@ -203,7 +202,7 @@ class OpenLoop(Base, frozen=True, tag="open-loop"):
         )
 
     def plan(self, where: str) -> str:
-        """What the program reads: see ``blocklab_node.open_loop.Plan``."""
+        """What the program reads: see ``blocklab_node.open_loop.Job``."""
         phases = []
         for name, asked in self.asked_rates().items():
             of = asked.rates or {"read.iops": self.reads, "write.iops": self.writes, "sync.iops": self.flushes}

@@ -24,7 +24,7 @@ from blocklab.sites.ssh.hosts import HostEntry, load
 from blocklab.study.read import load_yaml
 
 
-class Found(msgspec.Struct, frozen=True):
+class SurveyedDisk(msgspec.Struct, frozen=True):
     """A disk as its host's ``disks survey`` tells. ``ids``: paths below /dev/disk/by-id, the best one first;
     ``refused``: all that speaks against it; ``stamp``: blocklab's, where it has claimed it."""
 
@@ -74,11 +74,11 @@ def keep_key(known_hosts: Path, line: str) -> None:
         raise SetupError(f"{known_hosts} cannot be written: {error.strerror}") from error
 
 
-def survey(host: SshHost) -> list[Found]:
+def survey(host: SshHost) -> list[SurveyedDisk]:
     """All disks of a host. Raises ``SetupError``, ``HostError``."""
     equip(host)
     answer = ask(host, node_programs.program("disks", "survey"), timeout=120.0)
-    return [msgspec.convert(each, Found) for each in answer["disks"]]
+    return [msgspec.convert(each, SurveyedDisk) for each in answer["disks"]]
 
 
 def hostname(host: SshHost) -> str:
@@ -86,7 +86,7 @@ def hostname(host: SshHost) -> str:
     return must(host, ("uname", "-n")).strip()
 
 
-def write(path: Path, name: str, entry: HostEntry, disks: list[Found]) -> None:
+def write(path: Path, name: str, entry: HostEntry, disks: list[SurveyedDisk]) -> None:
     """Put an entry into the file, which is made where it is not there; comments stay. Raises ``SetupError``;
     ``StudyError`` where the file is wrong then."""
     document = load_yaml(path) if path.exists() else CommentedMap()

@@ -80,7 +80,7 @@ def add(
     echo(f"{name} is in {hosts}; links and more: docs/hosts.md; then: blocklab hosts check")
 
 
-def picked(found: list[adding.Found], serials: list[str] | None) -> list[adding.Found]:
+def picked(found: list[adding.SurveyedDisk], serials: list[str] | None) -> list[adding.SurveyedDisk]:
     """The disks to use: those that are named, or those that are chosen. Raises ``StudyError``."""
     usable = [each for each in found if each.usable]
     if serials is None and sys.stdin.isatty() and usable:
@@ -146,7 +146,7 @@ def list_(hosts: File = HOSTS, as_json: AsJson = False) -> None:
         show(name, disks)
 
 
-def show(name: str, disks: list[adding.Found]) -> None:
+def show(name: str, disks: list[adding.SurveyedDisk]) -> None:
     """A host's disks as a table."""
     rows = Table(name, "size", "serial", "id", "use", box=None, pad_edge=False)
     for each in disks:
