@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import socket
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -39,7 +40,7 @@ def cluster(tmp_path: Path, small: dict[str, Any]) -> Iterator[Cluster]:
     ):
         program = tmp_path / "blocklab"
         # As another user's login would find it: a program of its own environment.
-        program.write_text(f'#!/bin/sh\nexec {shutil.which("python")} -m blocklab.cli.main "$@"\n')
+        program.write_text(f'#!/bin/sh\nexec {sys.executable} -m blocklab.cli.main "$@"\n')
         program.chmod(0o755)
         entry["blocklab"] = str(program)
         YAML().dump({"hosts": {"h1": entry, "h2": entry}}, tmp_path / "hosts.yaml")

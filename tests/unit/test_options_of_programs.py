@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from blocklab.campaign.options import check_options, learn_options
+from blocklab.campaign.needs import check_options, learn_options
 from blocklab.errors import StudyError
 from blocklab.layers import drbd_options
 from blocklab.layers.drbd_options import BARE

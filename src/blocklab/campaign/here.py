@@ -8,8 +8,7 @@ import msgspec
 
 from blocklab.campaign.floor import fresh_floor
 from blocklab.campaign.labs import Labs
-from blocklab.campaign.needs import addons_of, at_once, fitting, same_machine
-from blocklab.campaign.options import learn_options
+from blocklab.campaign.needs import addons_of, at_once, fitting, learn_options, same_machine
 from blocklab.campaign.remaining import Machine, Remaining
 from blocklab.campaign.start import asked, site_of
 from blocklab.model.site import OwnTime, Site

@@ -1,4 +1,5 @@
-"""Whether a site can give what cells ask of it, before anything starts."""
+"""Whether a site can give what cells ask of it, and its programs have the options that are set, before anything
+starts."""
 
 from __future__ import annotations
 
@@ -8,13 +9,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from blocklab.campaign.options import check_options
-from blocklab.errors import StoreError, StudyError
-from blocklab.model.site import OwnTime, Room, Site, offered
+from blocklab.errors import BlocklabError, StoreError, StudyError
+from blocklab.model.site import KnownOptions, OwnTime, Room, Site, offered
 from blocklab.model.stack_map import tolerance
+from blocklab.runner.events import Listener, Preparing
+from blocklab.runner.knobs import ask
 from blocklab.store.floor import RTT, Floor, known_floor
 from blocklab.store.folder import StudyFolder
 from blocklab.store.identity import identity
+from blocklab.study import knobs
 from blocklab.study.grid import layouts, topology
 from blocklab.study.needs import site_problems
 from blocklab.study.read import placed
@@ -35,6 +38,36 @@ def fitting(study: Study, wanted: Sequence[Cell], file: Path, site: Site, *, qui
     except StudyError as error:
         raise placed(file, error, quick=quick) from error
     return [note for note in dict.fromkeys(notes) if note]
+
+
+def check_options(study: Study, site: Site) -> str:
+    """Refuse options that programs are known not to have; a note on what is not known, empty where all is. Starts
+    nothing. Raises ``StudyError``."""
+    if KnownOptions not in site.offers:
+        return ""
+    tables = offered(site, KnownOptions).options(topology(study, list(study.stacks)).addons)
+    for path, problem in knobs.problems(study, tables):
+        raise StudyError(path, problem)
+    unasked = knobs.unasked(study, tables)
+    return (
+        f"options of {', '.join(unasked)} are not checked yet: the next run asks the programs" if unasked else ""
+    )
+
+
+def learn_options(study: Study, site: Site, tell: Listener) -> bool:
+    """Ask the programs whose options the study sets, of those that nobody asked before; whether there were any.
+    That none can be asked is said, and stops nothing."""
+    if KnownOptions not in site.offers:
+        return False
+    memory, addons = offered(site, KnownOptions), topology(study, list(study.stacks)).addons
+    unasked = knobs.unasked(study, memory.options(addons))
+    if unasked:
+        tell(Preparing(f"asking {', '.join(unasked)} for their options, once"))
+        try:
+            memory.keep_options(ask(site, unasked, lambda text: tell(Preparing(text))), addons)
+        except BlocklabError as error:
+            tell(Preparing(f"options are not checked: {error}"))
+    return bool(unasked)
 
 
 def addons_of(study: Study, wanted: Sequence[Cell]) -> set[tuple[str, ...]]:
