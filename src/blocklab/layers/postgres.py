@@ -36,7 +36,7 @@ _MADE = (
     f"LOOP EXECUTE format('GRANT %I TO {access.USER}', granted); END LOOP; END $$",
 )  # fmt: skip
 # "512MB", "1.5 GB", 16384 (blocks of 8 KiB): a memory parameter
-_SIZE = re.compile(r"\s*\d+(\.\d+)?\s*(B|kB|MB|GB|TB)?\s*")
+_SIZE = re.compile(r"\s*\d+(?:\.\d+)?(?:\s*(?:B|kB|MB|GB|TB))?\s*")
 
 
 class Postgres(Base, frozen=True, tag="postgres"):
