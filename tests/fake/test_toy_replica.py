@@ -19,8 +19,7 @@ from blocklab.charts.layout import layouts
 from blocklab.cli.plan import planned
 from blocklab.errors import StudyError
 from blocklab.faults.base import FaultBase
-from blocklab.layers.base import Base as Layer
-from blocklab.layers.base import link_problems, peer_problems
+from blocklab.layers.base import LayerBase, link_problems, peer_problems
 from blocklab.model import node_programs
 from blocklab.model.drill import Drill
 from blocklab.model.dsn import Dsn
@@ -49,7 +48,7 @@ from tests.fake.runs import Silent, go
 # -- the layers ---------------------------------------------------------------------------------------------------
 
 
-class Server(Layer, frozen=True, tag="server"):
+class Server(LayerBase, frozen=True, tag="server"):
     """A database server: a replica is neither made nor started."""
 
     buffers: Size = msgspec.field(default_factory=lambda: Size("16MiB"))
@@ -71,7 +70,7 @@ class Server(Layer, frozen=True, tag="server"):
         return Plan((Run(host, ("server", "make"), once=True), listen, started(host, "primary")), (), (port,))
 
 
-class Replicated(Layer, frozen=True, tag="replicated"):
+class Replicated(LayerBase, frozen=True, tag="replicated"):
     """Replicas of a database on other nodes."""
 
     peers: tuple[str, ...]

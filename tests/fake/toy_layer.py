@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar, Literal
 
-from blocklab.layers.base import Base as Layer
+from blocklab.layers.base import LayerBase as Layer
 from blocklab.model.layer import Place
 from blocklab.model.numbers import Range
 from blocklab.model.plan import Fact, Kind, Plan, Port, Run

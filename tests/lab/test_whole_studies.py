@@ -33,7 +33,7 @@ def test_a_study_is_measured_reported_and_then_finished(small: dict[str, Any], t
     study = write(small, tmp_path)
     first = call("run", str(study), cwd=tmp_path)
     assert first.returncode == 0, first.stderr
-    assert "it runs" in first.stdout and "report: " in first.stdout
+    assert "Expectations: " in first.stdout and "report: " in first.stdout
     folder = StudyFolder(tmp_path / "runs" / "small")
     io, tx = folder.runs()
     assert io.value("write.iops", "write-4k") is not None and tx.value("tps") is not None

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Protocol, runtime_checkable
 import msgspec
 
 from blocklab.layers import Drbd, Shared, Volume
-from blocklab.layers.base import Base
+from blocklab.layers.base import LayerBase
 from blocklab.model.capability import Capability
 from blocklab.model.layer import Place
 from blocklab.model.plan import Kind, Plan, Port, Run
@@ -89,7 +89,7 @@ def test_a_mirror_and_a_shared_disk_say_what_they_are() -> None:
     assert not isinstance(volume, Spans) and not one_copy(volume) and not one_copy(drbd)
 
 
-class Remote(Base, frozen=True, tag="remote"):
+class Remote(LayerBase, frozen=True, tag="remote"):
     """A disk of another host, as an iSCSI target gives it."""
 
     target: str

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from blocklab.cli.plan import phases_of
 from blocklab.errors import StudyError
-from blocklab.layers.base import Base
+from blocklab.layers.base import LayerBase
 from blocklab.model.ground import Ground, Topology
 from blocklab.model.layer import Place
 from blocklab.model.plan import Kind, Plan, Port, Put, Run, Step
@@ -263,7 +263,7 @@ def test_a_path_of_the_ground_is_none_beyond_it(text: str) -> None:
     assert beyond(text, "one") == []
 
 
-class Planted(Base, frozen=True, tag="planted"):
+class Planted(LayerBase, frozen=True, tag="planted"):
     """A layer that does not keep to what it was given."""
 
     how: str = ""

@@ -234,7 +234,7 @@ stacks:
     layers: [{layer: volume, iops: 5k, size: 1GiB}, {layer: drbd, peer: a2, link: near}, {layer: xfs}]
 workloads:
   tx: {workload: pgbench, scale: 10, clents: 8, time: 30}
-  tp: {workload: tpcc, clients: 8, duration: 30s}
+  tp: {workload: tpcc, connections: 8, duration: 30s}
 factors:
   rtt: {feld: links.near.rtt, values: [1ms, 5ms]}
 """
@@ -257,7 +257,7 @@ def test_every_mistake_of_a_file_is_reported_with_what_was_meant(
         (":15: stacks.mirror.layers[0].iops", "got `str`", "write 5000"),
         (":17: workloads.tx.clents", "unknown field", "did you mean clients? the fields here are workload, scale"),
         (":17: workloads.tx.time", "30 has no unit; write it like 30s or 30ms", ""),
-        (":18: workloads.tp.clients", "unknown field", "did you mean threads?"),
+        (":18: workloads.tp.connections", "unknown field", "did you mean clients?"),
         (":18: workloads.tp.duration", "unknown field", "did you mean time?"),
         (":20: factors.rtt.feld", "unknown field", "did you mean field?"),
     ]

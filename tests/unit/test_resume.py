@@ -91,7 +91,7 @@ def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lab:
     # Reports are others' affair.
     monkeypatch.setattr(predicting, "analysed", lambda folder: None)
     monkeypatch.setattr(report, "render", lambda folder, analysis: "page")
-    monkeypatch.setattr(report, "terminal_table", lambda folder, analysis: "")
+    monkeypatch.setattr(report, "terminal_table", lambda folder, analysis, **_: "")
     return made
 
 

@@ -179,7 +179,7 @@ def test_a_log(hostile: str, shell: Shell, tmp_path: Path, without_vega: None) -
     runs = tmp_path / "runs"
     code, out, err = shell("import", "--stack", f"a={tmp_path / 'logs'}", "--runs", str(runs))
     assert code == 0 and not acts(out + err), out + err
-    (folder,) = runs.iterdir()
+    (folder,) = (path for path in runs.iterdir() if path.is_dir())
     for command in (
         ("report", str(folder)), ("export", str(folder)), ("export", str(folder), "--format", "jsonl"),
         ("report", str(folder), "--json"), ("export", str(folder), "--runs"),
@@ -242,7 +242,7 @@ def places(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     log(folder / "logs", "±x")
     done = run({}, "import", "--stack", f"a={folder / 'logs'}", "--runs", str(folder / "runs"))
     assert done.returncode == 0, done.stderr
-    return {"STUDY": str(shipped()["drbd-az"]), "RUNS": str(next((folder / "runs").iterdir()))}
+    return {"STUDY": str(shipped()["drbd-az"]), "RUNS": str(next((folder / "runs").glob("*/")))}
 
 
 def run(environment: dict[str, str], *argv: str, **more: Any) -> subprocess.CompletedProcess[str]:

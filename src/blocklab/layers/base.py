@@ -26,7 +26,7 @@ def max_connections_of(settings: Mapping[str, Any], usual: int) -> int | None:
     return int(value) if value.isdigit() else None
 
 
-class Base(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="layer"):
+class LayerBase(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="layer"):
     """A layer on one port of one host (``model.layer.Layer`` without its plan)."""
 
     def problems(self, host: str, lab: Topology) -> list[tuple[str, str]]:
@@ -61,7 +61,7 @@ class Base(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="l
         return found
 
 
-class WithPeer(Base, frozen=True):
+class WithPeer(LayerBase, frozen=True):
     """A block device on two nodes that is active on one of them."""
 
     peer: str

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import ClassVar, Literal, TypeAlias
 
-from blocklab.layers.base import Base
+from blocklab.layers.base import LayerBase
 from blocklab.layers.performance import BEHAVIOUR, BURST, LATENCIES, bad_limits, given
 from blocklab.model import places
 from blocklab.model.ground import Performance, Topology
@@ -30,7 +30,7 @@ Parse: TypeAlias = Callable[[str], dict[str, str]]
 MOST_IOPS = 2**32 - 1
 
 
-class Cap(Base, frozen=True, tag="cap"):
+class Cap(LayerBase, frozen=True, tag="cap"):
     """A limit on each device below (``volume``, ``stripe``, ``drbd``), by the node's own kernel: cgroup v1 or v2.
 
     The devices pass through. An instance's limit belongs above the stripe: below it, each volume has the limit for

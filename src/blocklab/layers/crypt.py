@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import ClassVar, Literal, TypeAlias, get_args
 
-from blocklab.layers.base import Base
+from blocklab.layers.base import LayerBase
 from blocklab.model import access, mapping, numbers, places
 from blocklab.model.ground import Topology
 from blocklab.model.layer import Layer, Place
@@ -40,7 +40,7 @@ FLAGS = {
 }
 
 
-class Crypt(Base, frozen=True, tag="crypt"):
+class Crypt(LayerBase, frozen=True, tag="crypt"):
     """The block device below, encrypted: the kernel's dm-crypt, with a LUKS2 header. See cryptsetup(8).
 
     Example::

@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import PurePosixPath
 from typing import ClassVar
 
-from blocklab.layers.base import Base
+from blocklab.layers.base import LayerBase
 from blocklab.layers.filesystem_options import MKFS_EXT4, MKFS_XFS, MOUNT_EXT4, MOUNT_XFS
 from blocklab.model.allowed import Allowed, arguments, pairs
 from blocklab.model.ground import Topology
@@ -51,7 +51,7 @@ _KIB = {"": 2**-10, "k": 1, "m": 2**10, "g": 2**20}
 _OF_JOURNAL = ("data", "commit", "journal_checksum", "journal_async_commit", "data_err")
 
 
-class _FileSystem(Base, frozen=True):
+class _FileSystem(LayerBase, frozen=True):
     """What both have: ``mkfs`` is argv for the mkfs program, ``mount`` a list of mount(8) options."""
 
     mkfs: tuple[str, ...] = ()

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import ClassVar
 
-from blocklab.layers.base import Base
+from blocklab.layers.base import LayerBase
 from blocklab.model import mapping, numbers
 from blocklab.model.layer import Layer, Place, RawVolumes
 from blocklab.model.plan import Fact, Kind, Plan, Port, Step
@@ -14,7 +14,7 @@ from blocklab.model.spans import one_copy
 from blocklab.model.stack_map import device_of
 
 
-class Fragile(Base, frozen=True, tag="fragile"):
+class Fragile(LayerBase, frozen=True, tag="fragile"):
     """A device over each volume below that the faults ``volume-error`` and ``volume-stall`` can break.
 
     It is the device mapper's ``linear`` target over the whole volume. It stands directly on the ``volume``, or on

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, Literal
 
-from blocklab.layers.base import Base
+from blocklab.layers.base import LayerBase
 from blocklab.model.layer import Place
 from blocklab.model.plan import Kind, Plan, Port
 
 
-class ImportedLayer(Base, tag="imported", frozen=True):
+class ImportedLayer(LayerBase, tag="imported", frozen=True):
     """A layout that somebody else built and measured: what stands under values that ``blocklab import`` took from
     logs.
 

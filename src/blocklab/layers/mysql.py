@@ -9,7 +9,7 @@ from typing import ClassVar
 import msgspec
 
 from blocklab.layers import mysql_settings
-from blocklab.layers.base import START_SECONDS, Base, max_connections_of
+from blocklab.layers.base import START_SECONDS, LayerBase, max_connections_of
 from blocklab.layers.mysql_settings import config, made_with, parse_variables, problem, query, text_of
 from blocklab.model import access, numbers, places
 from blocklab.model.dialect import Value, size
@@ -42,7 +42,7 @@ _NO_KEYS: Mapping[str, Value] = {
 }
 
 
-class _Server(Base, frozen=True):
+class _Server(LayerBase, frozen=True):
     """What both servers have: ``settings`` are server variables, by their own names."""
 
     settings: dict[str, Value] = {}

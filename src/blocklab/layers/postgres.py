@@ -10,7 +10,7 @@ from typing import ClassVar
 import msgspec
 
 from blocklab.layers import postgres_settings
-from blocklab.layers.base import START_SECONDS, Base, max_connections_of
+from blocklab.layers.base import START_SECONDS, LayerBase, max_connections_of
 from blocklab.layers.postgres_settings import DIALECT, alike, amount
 from blocklab.model import access, numbers, outside, places
 from blocklab.model.allowed import arguments
@@ -36,10 +36,10 @@ _MADE = (
     f"LOOP EXECUTE format('GRANT %I TO {access.USER}', granted); END LOOP; END $$",
 )  # fmt: skip
 # "512MB", "1.5 GB", 16384 (blocks of 8 KiB): a memory parameter
-_SIZE = re.compile(r"\s*\d+(\.\d+)?\s*(B|kB|MB|GB|TB)?\s*")
+_SIZE = re.compile(r"\s*\d+(?:\.\d+)?(?:\s*(?:B|kB|MB|GB|TB))?\s*")
 
 
-class Postgres(Base, frozen=True, tag="postgres"):
+class Postgres(LayerBase, frozen=True, tag="postgres"):
     """A PostgreSQL 17 server whose data directory is on the folder below, with an empty database ``bench``.
 
     Example::

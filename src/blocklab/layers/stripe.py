@@ -9,7 +9,7 @@ from typing import ClassVar, Literal
 import msgspec
 
 from blocklab.layers import net_mirror_pair
-from blocklab.layers.base import Base, copies_misplaced
+from blocklab.layers.base import LayerBase, copies_misplaced
 from blocklab.model import numbers
 from blocklab.model.ground import Topology
 from blocklab.model.layer import Layer, Place
@@ -24,7 +24,7 @@ _DETAIL = re.compile(r"^ *(?P<name>[A-Z][A-Za-z ]*?) : (?P<value>.*)$", re.MULTI
 _MEMBER = re.compile(r"^ +\d+ +\d+ +\d+ +(?P<role>\d+) +active sync.* (?P<device>/dev/\S+)$", re.MULTILINE)
 
 
-class _Joined(Base, frozen=True):
+class _Joined(LayerBase, frozen=True):
     """What all have: N block devices below, one above, and data in turns of ``chunk`` bytes."""
 
     chunk: Size = msgspec.field(default_factory=lambda: Size("64KiB"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from blocklab.layers.base import Base
+from blocklab.layers.base import LayerBase
 from blocklab.layers.performance import (
     BURST,
     CAPS,
@@ -30,7 +30,7 @@ MOST_VOLUMES = 8
 READS, LEAST_READS = 40, 10
 
 
-class Volume(Performance, Base, frozen=True, kw_only=True, omit_defaults=False, tag="volume"):
+class Volume(Performance, LayerBase, frozen=True, kw_only=True, omit_defaults=False, tag="volume"):
     """A raw volume, or several alike, that behave like a cloud disk: a sparse file in memory.
 
     With ``--volumes`` the file is in the folder that it names.

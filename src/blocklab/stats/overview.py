@@ -249,7 +249,7 @@ def _cap(analysis: Analysis, item: Item) -> str:
         lowest = analysis.stacks[stack].stack.layers[0]
         if not name or not isinstance(lowest, RawVolumes):
             return ""
-        caps.add(sum(float(getattr(profile, name)) for profile in lowest.profiles()))
+        caps.add(sum(float(getattr(profile, name) or 0) for profile in lowest.profiles()))
     limit = caps.pop() if len(caps) == 1 else 0.0
     row = next(iter(item.rows.values()))
     return quantity(limit, row.unit, row.metric) if limit and row.value >= _AT_CAP * limit else ""

@@ -21,7 +21,7 @@ from blocklab.stats.sentences import sentence
 # Of so few crashes an interval says little.
 FEW_CRASHES = 20
 # Caveats that are short enough as they are.
-_AS_THEY_ARE: tuple[FindingKind, ...] = ("unsteady", "warm-up", "machines disagree", "own cpu", "floor")
+_AS_THEY_ARE: tuple[FindingKind, ...] = ("unsteady", "warm-up", "machines disagree", "own cpu")
 # Of more names than this only the first.
 _MOST_NAMED = 3
 
