@@ -131,8 +131,9 @@ def test_an_order_that_cannot_be_read_ends_the_agent_as_it_should(folder: Path, 
         host.channel._under_way += len(order)
     host.channel._write(order)
     host.channel._thread.join(30.0)
-    with pytest.raises(NodeLost):
-        proc.wait(30.0)
+    # On its way out the agent ends it, and may yet say so.
+    with contextlib.suppress(NodeLost):
+        assert proc.wait(30.0) != 0
     assert not (folder / "agent.sock").exists()
     # Whoever inherits it may not have reaped it.
     with contextlib.suppress(FileNotFoundError):
