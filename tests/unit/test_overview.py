@@ -105,6 +105,21 @@ def test_a_ratio_is_a_cost(share: Estimate, text: str) -> None:
     assert plain(cost(share)) == text
 
 
+@pytest.mark.parametrize(
+    ("share", "throughput", "text"),
+    [
+        (0.5, True, "≥ 50 % less"),
+        (1.5, True, "≤ 50 % more"),
+        (1.5, False, "≥ 50 % more"),
+        (0.5, False, "≤ 50 % less"),
+    ],
+)
+def test_a_baseline_that_the_lab_limits_makes_costs_larger_and_gains_smaller(
+    share: float, throughput: bool, text: str
+) -> None:
+    assert plain(cost(Estimate(share), "at least", throughput=throughput)) == text
+
+
 def test_one_build_is_a_first_look_and_three_are_not(analysis: Analysis, tmp_path: Path) -> None:
     first, *_ = worth(analysis)
     assert first.startswith("One build of each layout: a first look.")

@@ -201,8 +201,9 @@ def _amount(analysis: Analysis, row: Row) -> Amount:
         return Amount(text, "", row.value, row.half, row.unit, why=why)
     decided = verdict(share)
     worse = decided in ("differs", "one build") and (share.value < 1) == is_throughput(row.metric)
+    spent = cost(share, bound, throughput=is_throughput(row.metric))
     return Amount(
-        text, cost(share, bound), row.value, row.half, row.unit, share, decided, bound, why, worse=worse
+        text, spent, row.value, row.half, row.unit, share, decided, bound, why, worse=worse
     )  # fmt: skip
 
 
@@ -217,13 +218,16 @@ def _bound(analysis: Analysis, row: Row) -> tuple[Bound, str]:
     return ("unclear" if own and base else "at most" if own else "at least"), why
 
 
-def cost(share: Estimate, bound: Bound = "") -> str:
-    """A ratio as what it costs or gains: ``53 % less``, ``≥ 53 % less``, ``112 % more``."""
+def cost(share: Estimate, bound: Bound = "", *, throughput: bool = True) -> str:
+    """A ratio as what it costs or gains: ``53 % less``, ``≥ 53 % less``, ``112 % more``. ``throughput``: more is
+    better. Where a cost is at least so much, what looks like a gain is at most so much."""
     change = share.value - 1
     head, unit, half = percent(abs(change), share.half).partition(f"{NBSP}%")
     text = f"{'0' if head == '0.0' else head}{half}{unit}"
-    sign = {"": "", "at least": "≥ ", "at most": "≤ ", "unclear": "? "}[bound]
-    return sign + (f"{text} less" if change < 0 else f"{text} more")
+    signs = {"": "", "at least": "≥ ", "at most": "≤ ", "unclear": "? "}
+    if (change < 0) != throughput:
+        signs |= {"at least": "≤ ", "at most": "≥ "}
+    return signs[bound] + (f"{text} less" if change < 0 else f"{text} more")
 
 
 def alike(analysis: Analysis) -> tuple[Alike, ...]:
