@@ -80,23 +80,18 @@ def _limits(analysis: Analysis, found: Mapping[FindingKind, Finding]) -> Iterato
             "ratios say nothing."
         )
     if (cpu := found.get("cpu")) is not None:
-        yield _saturated(cpu)
+        yield (
+            f"A CPU was saturated in {cpu.count} of {cpu.of} cells: costs marked ≥ are higher than shown, those "
+            "marked ≤ lower, those marked ? either."
+        )
     if (limited := found.get("limited")) is not None:
-        yield f"{limited.count} of {limited.of} values are near what this lab itself can do."
+        yield (
+            f"{limited.count} of {limited.of} values are near what this lab itself can do: costs marked ≥ are "
+            "higher than shown, those marked ≤ lower, those marked ? either."
+        )
     for kind in _AS_THEY_ARE:
         if (other := found.get(kind)) is not None:
             yield sentence([other])
-
-
-def _saturated(cpu: Finding) -> str:
-    if cpu.verdict == "understated":
-        return f"A CPU was saturated in {cpu.count} of {cpu.of} cells: costs marked ≥ are higher than shown."
-    if cpu.verdict == "overstated":
-        return f"A CPU was saturated in {cpu.count} of {cpu.of} cells: costs marked ≤ are lower than shown."
-    return (
-        f"A CPU was saturated in {cpu.count} of {cpu.of} cells: costs marked ≥ are higher than shown, those "
-        "marked ≤ are lower."
-    )
 
 
 def next_step(analysis: Analysis, source: str) -> Step | None:
