@@ -23,8 +23,8 @@ from blocklab.cli.events import public
 from blocklab.cluster import over_ssh
 from blocklab.cluster.certificates import certificates
 from blocklab.cluster.control import Controller, Running, Worker
+from blocklab.cluster.endpoint import Endpoint
 from blocklab.cluster.far import About
-from blocklab.cluster.place import Place
 from blocklab.cluster.scheduler import opened
 from blocklab.errors import SetupError
 from blocklab.runner.events import AnyEvent, Warned
@@ -109,7 +109,7 @@ def test_what_a_unit_told_before_it_ended_is_told(place: Path) -> None:
     study = read(place / "study.yaml")
     grid, told = cells(study), list[AnyEvent]()
     folder = StudyFolder.create(place / "runs", Manifest(study, grid, workers=Workers("tcp://127.0.0.1:1")))
-    controller = Controller(folder, Place("tcp://127.0.0.1:1"), told.append)
+    controller = Controller(folder, Endpoint("tcp://127.0.0.1:1"), told.append)
     unit, over = units(grid)[0], SimpleNamespace(status="finished")
     worker = Worker("tcp://127.0.0.1:2", "w1", "one", About("", "", 0, {}, "", (), 0.0))
     controller._known[worker.address] = worker

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from blocklab.formats.database.oracle.tables import Numbers, Row, moment, month
+from blocklab.formats.database.oracle.tables import Numbers, ReportRow, moment, month
 from blocklab.formats.kinds import KINDS as EVERY
 from blocklab.formats.text import Refused, Text, head, whole
 from blocklab.sizing.reading import Reading
@@ -357,16 +357,16 @@ def test_a_report_whose_numbers_decide_nothing_is_refused() -> None:
     ],
 )  # fmt: skip
 def test_dates_are_read_in_many_languages(text: str, expected: tuple[int, ...]) -> None:
-    assert moment(Row(1, ()), text) == datetime(*expected)  # type: ignore[arg-type]
+    assert moment(ReportRow(1, ()), text) == datetime(*expected)  # type: ignore[arg-type]
 
 
 def test_an_unknown_month_or_an_impossible_day_is_refused_with_its_line() -> None:
     assert month("XYZ") is None
     with pytest.raises(Refused, match="line 5: 'XYZ' is no month"):
-        moment(Row(5, ()), "10-XYZ-22 10:00:00")
+        moment(ReportRow(5, ()), "10-XYZ-22 10:00:00")
     with pytest.raises(Refused, match="line 6: '31-Feb-22 10:00:00' is no time"):
-        moment(Row(6, ()), "31-Feb-22 10:00:00")
-    assert moment(Row(7, ()), "nothing") is None
+        moment(ReportRow(6, ()), "31-Feb-22 10:00:00")
+    assert moment(ReportRow(7, ()), "nothing") is None
 
 
 def test_other_files_are_not_taken_for_reports() -> None:

@@ -22,7 +22,7 @@ from blocklab import __version__
 from blocklab.campaign.lines import received
 from blocklab.cluster import far
 from blocklab.cluster.calls import LOST, Gone, everywhere, fetched
-from blocklab.cluster.place import RESOURCE, Place
+from blocklab.cluster.endpoint import RESOURCE, Endpoint
 from blocklab.errors import BlocklabError, SetupError, StoreError, Unreadable
 from blocklab.model import outside
 from blocklab.rules.fit import fits
@@ -69,7 +69,7 @@ class Controller:
     """The study's folder, and what is known of the workers."""
 
     def __init__(
-        self, folder: StudyFolder, place: Place, tell: events.Listener, *, patience: float = PATIENCE_SECONDS
+        self, folder: StudyFolder, place: Endpoint, tell: events.Listener, *, patience: float = PATIENCE_SECONDS
     ) -> None:
         self._folder = folder
         self._manifest = folder.manifest()

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 from distributed import Security
 
 from blocklab.cluster.certificates import Certificates, certificates
-from blocklab.cluster.place import RESOURCE, Place
+from blocklab.cluster.endpoint import RESOURCE, Endpoint
 from blocklab.errors import SetupError
 from blocklab.model import outside
 from blocklab.sites import leashable
@@ -25,7 +25,7 @@ _PROGRAMS = "blocklab.cluster.programs"
 
 
 @contextlib.contextmanager
-def started(path: Path) -> Iterator[Place]:
+def started(path: Path) -> Iterator[Endpoint]:
     """A scheduler on the first host and a worker on each. Raises ``StudyError`` for the file, ``HostError``,
     ``SetupError``."""
     hosts, made = leashable(path), certificates()
@@ -44,7 +44,7 @@ def started(path: Path) -> Iterator[Place]:
         security = Security(
             tls_ca_file=made.ca, tls_client_cert=made.cert, tls_client_key=made.key, require_encryption=True
         )
-        place = Place(address, security)
+        place = Endpoint(address, security)
         _wait(place, leashes, [host.name for host in hosts])
         yield place
 
@@ -69,7 +69,7 @@ def _worker(name: str, address: str, made: Certificates) -> Order:
     return Order(_PROGRAMS, arguments, made.files())
 
 
-def _wait(place: Place, leashes: Sequence[Leash], names: Sequence[str]) -> None:
+def _wait(place: Endpoint, leashes: Sequence[Leash], names: Sequence[str]) -> None:
     """Until every host has a worker."""
     deadline = time.monotonic() + START_SECONDS
     client = place.client()

@@ -11,15 +11,15 @@ from urllib.parse import urlsplit
 
 from distributed import Security
 
+from blocklab.cluster.endpoint import Endpoint
 from blocklab.cluster.over_ssh import started
-from blocklab.cluster.place import Place
 from blocklab.errors import StudyError, Unreadable
 from blocklab.model import outside
 from blocklab.store.folder import Workers
 
 
 @contextlib.contextmanager
-def opened(workers: Workers) -> Iterator[Place]:
+def opened(workers: Workers) -> Iterator[Endpoint]:
     """The scheduler that is meant. One that was started here ends with the block. Raises ``StudyError``,
     ``SetupError``."""
     # What it has to say of lost connections we say ourselves.
@@ -28,7 +28,7 @@ def opened(workers: Workers) -> Iterator[Place]:
         with started(Path(workers.at)) as place:
             yield place
     else:
-        yield Place(_secure(_address(workers.at), insecure=workers.insecure))
+        yield Endpoint(_secure(_address(workers.at), insecure=workers.insecure))
 
 
 def _address(at: str) -> str:

@@ -104,7 +104,7 @@ def next_step(analysis: Analysis, source: str) -> Step | None:
     if analysis.unmeasured:
         return _step("Measure the cells without results", ["resume"])
     if analysis.quick:
-        return _step("Measure in full, each layout several times", run)
+        return _step("Measure the full study", run)
     crashes = max((each.losses.drills for each in summaries(analysis)), default=0)
     if analysis.drills and crashes < FEW_CRASHES:
         return _step("Crash more often, for a narrower interval", ["drill", study, "--times", str(FEW_CRASHES)])

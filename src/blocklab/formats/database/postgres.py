@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 
 from blocklab.formats.clock import Clock, Stamp
-from blocklab.formats.database.psql import Row, Table, moment, tables
+from blocklab.formats.database.psql import Table, TextRow, moment, tables
 from blocklab.formats.found import MOST_BAD, Dump, Found
 from blocklab.formats.text import Refused, Text
 
@@ -270,7 +270,7 @@ def _number(cell: str, style: str) -> float | None:
     return float(plain)
 
 
-def _part(view: str, table: Table, rows: Sequence[Row], stamp: Stamp | None, style: str) -> _Part:
+def _part(view: str, table: Table, rows: Sequence[TextRow], stamp: Stamp | None, style: str) -> _Part:
     columns = {name: number for number, name in reversed(list(enumerate(table.columns))) if name in COLUMNS[view]}
     values: list[dict[str, float | None]] = []
     for row in rows:
@@ -286,7 +286,7 @@ def _part(view: str, table: Table, rows: Sequence[Row], stamp: Stamp | None, sty
     )
 
 
-def _labels(view: str, table: Table, row: Row) -> tuple[str, ...]:
+def _labels(view: str, table: Table, row: TextRow) -> tuple[str, ...]:
     names = {IO: ("backend_type", "object", "context"), DATABASE: ("datname",)}.get(view, ())
     return tuple(row.cells[table.columns.index(name)] if name in table.columns else "" for name in names)
 
@@ -305,7 +305,7 @@ def _single(
 
 
 def _resets(
-    table: Table, rows: Sequence[Row], values: Sequence[Mapping[str, float | None]]
+    table: Table, rows: Sequence[TextRow], values: Sequence[Mapping[str, float | None]]
 ) -> tuple[list[Stamp], bool]:
     at = [number for number, name in enumerate(table.columns) if name == "stats_reset"]
     resets: list[Stamp] = []

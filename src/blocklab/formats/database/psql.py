@@ -39,7 +39,7 @@ _FIRST, _LAST = 1990, 2200
 _MOST = 80
 
 
-class Row(msgspec.Struct, frozen=True):
+class TextRow(msgspec.Struct, frozen=True):
     """Cells as text, by column. ``line`` counts from 1."""
 
     line: int
@@ -59,7 +59,7 @@ class Table(msgspec.Struct, frozen=True):
 
     line: int
     columns: tuple[str, ...]
-    rows: tuple[Row, ...]
+    rows: tuple[TextRow, ...]
     counted: bool | None = None
     at: At | None = None
     wrong: str = ""
@@ -148,8 +148,8 @@ class _Scan:
         rows, wrong = self._rows(columns, cut, bars=bars)
         return self._closed(start, columns, rows, wrong)
 
-    def _rows(self, columns: Sequence[str], cut: _Cut, *, bars: bool) -> tuple[list[Row], str]:
-        rows: list[Row] = []
+    def _rows(self, columns: Sequence[str], cut: _Cut, *, bars: bool) -> tuple[list[TextRow], str]:
+        rows: list[TextRow] = []
         wrong = ""
         while self.i < len(self.lines):
             line = self._line()
@@ -163,7 +163,7 @@ class _Scan:
                 wrong = wrong or self._broken(len(cells), len(columns))
             else:
                 self._refuse_wrapped(self.i, bars=bars)
-                rows.append(Row(self.i + 1, tuple(cells)))
+                rows.append(TextRow(self.i + 1, tuple(cells)))
             self.i += 1
         while self.i < len(self.lines) and _is_rule(self._line()):
             self.i += 1
@@ -180,7 +180,7 @@ class _Scan:
             return f"line {self.i + 1} is cut"
         return f"line {self.i + 1} has {found} values for {wanted} columns"
 
-    def _closed(self, start: int, columns: tuple[str, ...], rows: list[Row], wrong: str) -> Table:
+    def _closed(self, start: int, columns: tuple[str, ...], rows: list[TextRow], wrong: str) -> Table:
         """With the footer, if the next line is one."""
         match = _FOOTER.fullmatch(self._line().strip())
         counted = False
@@ -213,7 +213,7 @@ class _Scan:
         return names if names and all(_NAME.fullmatch(each) for each in names) else ()
 
     def _unaligned(self, start: int, columns: tuple[str, ...], separator: str) -> Table:
-        rows: list[Row] = []
+        rows: list[TextRow] = []
         wrong, cut = "", _by(separator)
         while self.i < len(self.lines):
             line = self._line()
@@ -223,7 +223,7 @@ class _Scan:
             if len(cells) != len(columns) or self.i == self.cut:
                 wrong = wrong or self._broken(len(cells), len(columns))
             else:
-                rows.append(Row(self.i + 1, tuple(cells)))
+                rows.append(TextRow(self.i + 1, tuple(cells)))
             self.i += 1
         table = self._closed(start, columns, rows, wrong)
         # CSV has no footer; with these separators it is the more likely.
@@ -297,7 +297,7 @@ class _Scan:
         rows, wrong = [], ""
         for line, pairs in records:
             if columns and tuple(name for name, _ in pairs) == columns:
-                rows.append(Row(line, tuple(value for _, value in pairs)))
+                rows.append(TextRow(line, tuple(value for _, value in pairs)))
             else:
                 self.bad.append(Bad(line, self.lines[line - 1]))
                 wrong = wrong or f"the record in line {line} has other columns than the first: cut, or damaged"

@@ -13,7 +13,7 @@ from blocklab.formats.host.columns import Collector, Form, from_the_first, plain
 from blocklab.formats.host.cpu import CPU, is_whole, shares_of
 from blocklab.formats.host.device_names import named
 from blocklab.formats.host.iostat_columns import BY_COUNT, Meaning, put_right, without_header
-from blocklab.formats.host.iostat_report import ONLY, Row, Run, first
+from blocklab.formats.host.iostat_report import ONLY, DeviceRow, Run, first
 from blocklab.formats.text import Bad, Refused, Text, has_commas, points
 
 # Linux 5.4.0-1045-aws (ip-10-0-0-1) 	08/11/2020 	_x86_64_	(2 CPU)
@@ -237,7 +237,7 @@ class _Reading:
         place = len(self.stamps) - 1
         layer = named(device) if device else CPU
         if self._boot:
-            self.runs[-1].rows.append(Row(place, layer, names, numbers))
+            self.runs[-1].rows.append(DeviceRow(place, layer, names, numbers))
         else:
             self.collector.put(layer, place, self._form, numbers)
 

@@ -15,7 +15,7 @@ from blocklab.formats.host.cpu import CPU, is_whole, shares_of
 from blocklab.formats.host.device_names import named
 from blocklab.formats.host.iostat import untimed
 from blocklab.formats.host.iostat_columns import Meaning, put_right
-from blocklab.formats.host.iostat_report import ONLY, Row, Run, first
+from blocklab.formats.host.iostat_report import ONLY, DeviceRow, Run, first
 from blocklab.formats.text import Bad, Refused, Text
 from blocklab.model import outside
 
@@ -65,13 +65,13 @@ class _Reading:
     def _row(self, layer: str, values: Mapping[str, float]) -> None:
         if not values:
             return
-        row = Row(len(self.stamps) - 1, layer, tuple(values), tuple(values.values()))
+        row = DeviceRow(len(self.stamps) - 1, layer, tuple(values), tuple(values.values()))
         if self.reports:
             self._take(row)
         else:
             self.run.rows.append(row)
 
-    def _take(self, row: Row) -> None:
+    def _take(self, row: DeviceRow) -> None:
         rates: Rates = self.meaning.rates if row.layer != CPU else shares_of
         self.collector.add(row.layer, row.place, row.names, row.numbers, rates)
 

@@ -24,7 +24,7 @@ _MOVED = re.compile(r"(?:kB|MB|Blk)_(?:read|wrtn)/s")
 _SURE = 0.2
 
 
-class Row(msgspec.Struct, frozen=True):
+class DeviceRow(msgspec.Struct, frozen=True):
     """A row of a first report."""
 
     place: int
@@ -38,7 +38,7 @@ class Run(msgspec.Struct):
     came first, of devices and of CPUs."""
 
     banner: Stamp | None = None
-    rows: list[Row] = []
+    rows: list[DeviceRow] = []
     more: bool = False
 
 
@@ -81,7 +81,7 @@ def _seconds(one: Stamp, other: Stamp) -> float:
     return other.seconds - one.seconds if other.seconds >= one.seconds else (other.seconds - one.seconds) % DAY
 
 
-def _lengths(rows: Sequence[Row]) -> Iterator[float]:
+def _lengths(rows: Sequence[DeviceRow]) -> Iterator[float]:
     """How many seconds a report covers: what was moved in all (without -x), over what was moved a second."""
     for row in rows:
         values = dict(zip(row.names, row.numbers, strict=True))

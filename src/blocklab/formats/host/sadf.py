@@ -39,7 +39,7 @@ AGAIN = "print it again: sadf -j FILE -- -d -b -u"
 """What to do about a file without any of the statistics that are read."""
 
 
-class Row(msgspec.Struct, frozen=True):
+class ActivityRow(msgspec.Struct, frozen=True):
     """One row: ``kind`` is sar's option (``d``, ``b`` or ``u``), ``seconds`` the length of its interval,
     ``values`` go by sar's names of columns."""
 
@@ -71,7 +71,7 @@ class Rows:
         self.restarts = 0
         self._places: dict[tuple[str, float], int | None] = {}
 
-    def add(self, row: Row, when: str) -> None:
+    def add(self, row: ActivityRow, when: str) -> None:
         """One row; what has no time or no length goes to the bad ones, what is of one CPU nowhere."""
         place = self._place(when, row.seconds)
         if place is None or not row.values or (row.kind == "u" and not is_whole(row.values.values())):
@@ -144,7 +144,7 @@ def _of_report(found: Rows, host: str, report: Mapping[str, Any], line: int) -> 
         if not seconds:
             found.bad.append(Bad(line, f"{written} without the length of its interval"))
             return
-        found.add(Row(kind, host, device, seconds, values, line), written)
+        found.add(ActivityRow(kind, host, device, seconds, values, line), written)
 
 
 def _tables(report: Mapping[str, Any]) -> Iterator[tuple[str, str, dict[str, float]]]:
@@ -209,7 +209,7 @@ def _csv_row(found: Rows, names: list[str], line: str, line_number: int) -> None
     device = cells[3] if named_first else ""
     # -1 stands for all CPUs.
     device = "all" if kind == "u" and device == "-1" else device
-    found.add(Row(kind, cells[0], device, seconds, known, line_number), cells[2])
+    found.add(ActivityRow(kind, cells[0], device, seconds, known, line_number), cells[2])
 
 
 def read_json(text: Text) -> Found:

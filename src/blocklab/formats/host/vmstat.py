@@ -9,7 +9,7 @@ from blocklab.formats.clock import Clock, Stamp, stamp
 from blocklab.formats.found import Found, Table, found_in
 from blocklab.formats.host import cpu
 from blocklab.formats.host.columns import Collector, Columns, used
-from blocklab.formats.host.iostat_report import VMSTAT, Row, Run, first
+from blocklab.formats.host.iostat_report import VMSTAT, DeviceRow, Run, first
 from blocklab.formats.host.sar import ALL
 from blocklab.formats.text import Bad, Refused, Text
 from blocklab.model.watched import Values
@@ -46,7 +46,7 @@ class _Reading:
         self.collector = Collector()
         self.bad: list[Bad] = []
         # The row that may count from the boot on, and the time before the header.
-        self.first: Row | None = None
+        self.first: DeviceRow | None = None
         self.header: Stamp | None = None
         self.prefixed = False
         self._names: tuple[str, ...] = ()
@@ -68,13 +68,13 @@ class _Reading:
             return
         self.prefixed = self.prefixed or (timed is None and before is not None)
         self.stamps.append(timed or before or Stamp((), float(len(self.stamps)), offset=0.0))
-        found = Row(len(self.stamps) - 1, ALL, self._names, numbers)
+        found = DeviceRow(len(self.stamps) - 1, ALL, self._names, numbers)
         if self.first is None:
             self.first = found
         else:
             self.take(found)
 
-    def take(self, row: Row) -> None:
+    def take(self, row: DeviceRow) -> None:
         """A row that counts."""
         self.collector.add(ALL, row.place, row.names, row.numbers, _moved)
         self.collector.add(cpu.CPU, row.place, row.names, row.numbers, cpu.shares_of)

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from itertools import pairwise
 
-from blocklab.formats.database.oracle.tables import Report, Row, Table, plain
+from blocklab.formats.database.oracle.tables import Report, ReportRow, Table, plain
 from blocklab.formats.text import Text
 
 # <H1 class=awr>WORKLOAD REPOSITORY report for </H1>   <h1 class="awr">\nWORKLOAD REPOSITORY REPORT (RAC)\n</h1>
@@ -42,7 +42,9 @@ def _report(part: str, line: int) -> Report:
     title = _TITLE.match(part)
     tables = list(_tables(part, line))
     rows = [row for table in tables for row in table.rows]
-    head = [Row(row.line, (row.label, "  ".join(row.cells[1:]).strip())) for row in rows if row.label in _HEADS]
+    head = [
+        ReportRow(row.line, (row.label, "  ".join(row.cells[1:]).strip())) for row in rows if row.label in _HEADS
+    ]
     names: dict[str, str] = {}
     for row in rows:
         for label, value in zip(row.cells, row.cells[1:], strict=False):
@@ -70,7 +72,7 @@ def _tables(part: str, line: int) -> Iterator[Table]:
 
 def _table(chunk: str, line: int) -> Table:
     header: tuple[str, ...] = ()
-    rows: list[Row] = []
+    rows: list[ReportRow] = []
     starts = [match.start() for match in _ROW.finditer(chunk)]
     counted = 0
     for start, end in pairwise([*starts, len(chunk)]):
@@ -81,7 +83,7 @@ def _table(chunk: str, line: int) -> Table:
         if heading and not rows:
             header = tuple(plain(cell) for cell in cells)
         elif cells:
-            rows.append(Row(line, cells))
+            rows.append(ReportRow(line, cells))
     if not header and rows:
         header = tuple(plain(cell) for cell in rows[0].cells)
     return Table(header, tuple(rows))

@@ -12,7 +12,7 @@ from blocklab.formats.clock import Clock, Stamp
 from blocklab.formats.database.oracle import html as html_report
 from blocklab.formats.database.oracle import text as text_report
 from blocklab.formats.database.oracle.sections import UNITS, cell_of, sections
-from blocklab.formats.database.oracle.tables import Numbers, Report, Row, Table, cells, moment
+from blocklab.formats.database.oracle.tables import Numbers, Report, ReportRow, Table, cells, moment
 from blocklab.formats.found import MOST_BAD, Found, Period
 from blocklab.formats.text import Bad, Refused, Text
 
@@ -234,11 +234,11 @@ def _moments(table: Table, name: str) -> list[datetime]:
 _MINUTES = re.compile(r"([^(]{1,40})\(min")
 
 
-def _elapsed(row: Row | None, numbers: Numbers) -> float | None:
+def _elapsed(row: ReportRow | None, numbers: Numbers) -> float | None:
     match = _MINUTES.match(row.cell(1)) if row else None
     if row is None or match is None:
         return None
-    return numbers.cell(Row(row.line, ("Elapsed", match[1].strip())), 1)
+    return numbers.cell(ReportRow(row.line, ("Elapsed", match[1].strip())), 1)
 
 
 def _seconds(

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import TypeAlias
 
-from blocklab.formats.database.oracle.tables import Numbers, Report, Row, Table
+from blocklab.formats.database.oracle.tables import Numbers, Report, ReportRow, Table
 
 MIB = 2.0**20
 WAYS = ("reads", "writes", "read_bytes", "write_bytes")
@@ -132,7 +132,7 @@ def _activity(tables: Sequence[Table], numbers: Numbers, seconds: float) -> dict
     return {name: rate for name, rate in found.items() if name not in torn}
 
 
-def _statistics(tables: Sequence[Table]) -> Iterator[tuple[Row, int, int]]:
+def _statistics(tables: Sequence[Table]) -> Iterator[tuple[ReportRow, int, int]]:
     for table in tables:
         total, second = table.column("total"), table.column("per second")
         if total is None or second is None or table.column("statistic") != 0:
@@ -142,7 +142,7 @@ def _statistics(tables: Sequence[Table]) -> Iterator[tuple[Row, int, int]]:
                 yield row, total, second
 
 
-def _rate(row: Row, numbers: Numbers, at: tuple[int, int], seconds: float) -> float | None:
+def _rate(row: ReportRow, numbers: Numbers, at: tuple[int, int], seconds: float) -> float | None:
     """Of a statistic, per second; the report's own rate has to agree, so that no cut or damaged number counts."""
     total, second = (numbers.cell(row, each) for each in at)
     if total is None:
@@ -170,7 +170,7 @@ def _profile(tables: Sequence[Table], numbers: Numbers) -> Values:
     return {}
 
 
-def _split(row: Row | None, numbers: Numbers) -> tuple[float | None, float | None]:
+def _split(row: ReportRow | None, numbers: Numbers) -> tuple[float | None, float | None]:
     """Reads and writes of a row whose first column has their sum."""
     if row is None:
         return None, None
@@ -249,7 +249,7 @@ def _waits(tables: Sequence[Table], numbers: Numbers, events: Sequence[str]) -> 
                 yield name, count, value
 
 
-def _event(row: Row, at: int, events: Sequence[str]) -> str:
+def _event(row: ReportRow, at: int, events: Sequence[str]) -> str:
     """The event of a row: by its whole name, or by one that was cut to the width of the column."""
     name = row.cell(at).strip().lower()
     if name in events:
@@ -257,7 +257,7 @@ def _event(row: Row, at: int, events: Sequence[str]) -> str:
     return next((each for each in events if len(name) >= _LEAST_NAME and each.startswith(name)), "")
 
 
-def _wait(table: Table, row: Row, numbers: Numbers, at: tuple[int, int | None]) -> float | None:
+def _wait(table: Table, row: ReportRow, numbers: Numbers, at: tuple[int, int | None]) -> float | None:
     """Seconds of one wait; None where the columns are too rounded."""
     text = row.cell(at[1])
     if (value := numbers.time(text)) is not None:

@@ -12,7 +12,7 @@ import msgspec
 from blocklab.formats.text import Bad, Refused
 
 
-class Row(msgspec.Struct, frozen=True):
+class ReportRow(msgspec.Struct, frozen=True):
     """One row; ``line`` is where it begins in the file, from 1."""
 
     line: int
@@ -32,13 +32,13 @@ class Table(msgspec.Struct, frozen=True):
     """``header`` is in lower case."""
 
     header: tuple[str, ...]
-    rows: tuple[Row, ...]
+    rows: tuple[ReportRow, ...]
 
     def column(self, *names: str) -> int | None:
         """Where the first of these columns is."""
         return next((self.header.index(name) for name in names if name in self.header), None)
 
-    def row(self, label: str) -> Row | None:
+    def row(self, label: str) -> ReportRow | None:
         """The first row of a label."""
         return next((row for row in self.rows if row.label == label), None)
 
@@ -51,7 +51,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     line: int
     title: str
     tables: tuple[Table, ...]
-    head: tuple[Row, ...]
+    head: tuple[ReportRow, ...]
     complete: bool
     names: dict[str, str]
 
@@ -110,7 +110,7 @@ class Numbers:
     def _odd(text: str) -> bool:
         return any(each.isdecimal() and not each.isascii() for each in text)
 
-    def cell(self, row: Row, at: int | None, what: str = "") -> float | None:
+    def cell(self, row: ReportRow, at: int | None, what: str = "") -> float | None:
         """A number of a row; one that is neither empty nor a number is named in ``bad``."""
         text = row.cell(at).strip()
         value = self.read(text)
@@ -124,7 +124,7 @@ class Numbers:
         if (bad := Bad(line, why)) not in self.bad:
             self.bad.append(bad)
 
-    def scaled(self, row: Row, at: int | None, base: int) -> float | None:
+    def scaled(self, row: ReportRow, at: int | None, base: int) -> float | None:
         """A number with K, M, G, T or P; each a further power of ``base`` (1024 for data, 1000 for counts)."""
         match = _SCALED.fullmatch(row.cell(at).strip())
         if match is None:
@@ -208,7 +208,7 @@ def _alike(bare: str, name: str) -> bool:
     return len(bare) == len(name) and all(a in (b, "\ufffd") for a, b in zip(bare, name, strict=True))
 
 
-def moment(row: Row, text: str) -> datetime | None:
+def moment(row: ReportRow, text: str) -> datetime | None:
     """The date and time (naive) in a text; None where there is none. Raises ``Refused`` for one that cannot be."""
     match = _DATE.search(text)
     if match is None:
@@ -231,7 +231,7 @@ def moment(row: Row, text: str) -> datetime | None:
 _MEASURES = frozenset(("statistic", "event", "function name", "function", "filetype name", "per second"))
 
 
-def cells(tables: Sequence[Table], head: Sequence[Row]) -> Iterable[tuple[int, str]]:
+def cells(tables: Sequence[Table], head: Sequence[ReportRow]) -> Iterable[tuple[int, str]]:
     """Each cell of the tables that are used, with its line; releases and sessions are no numbers to judge by."""
     for table in tables:
         if not _MEASURES.intersection(table.header) and "read+write" not in " ".join(table.header):

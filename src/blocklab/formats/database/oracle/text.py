@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
-from blocklab.formats.database.oracle.tables import Report, Row, Table, plain
+from blocklab.formats.database.oracle.tables import Report, ReportRow, Table, plain
 from blocklab.formats.text import Text
 
 # WORKLOAD REPOSITORY report for   WORKLOAD REPOSITORY PDB report (root snapshots)   STATSPACK report for
@@ -49,11 +49,11 @@ def _headed(lines: Sequence[str], at: int) -> bool:
 
 def _report(lines: Sequence[str], first: int, rest: str) -> Report:
     numbered = list(_without_pages(enumerate(lines, first)))
-    head: list[Row] = []
+    head: list[ReportRow] = []
     names: dict[str, str] = {}
     for number, line in numbered:
         if match := _SNAP.match(line):
-            head.append(Row(number, (plain(match[1]), match[2])))
+            head.append(ReportRow(number, (plain(match[1]), match[2])))
         if match := _NAMED.search(line):
             names.setdefault("db", match["db"] or match["db2"])
             if match["instance"]:
@@ -114,13 +114,13 @@ def _colon(line: str, start: int) -> bool:
     return 0 <= line.find(":") < start + 4
 
 
-def _row(number: int, line: str, spans: Sequence[Span], profile: bool) -> Row | None:
+def _row(number: int, line: str, spans: Sequence[Span], profile: bool) -> ReportRow | None:
     if not profile:
         cells = _cells(line, 0, spans)
-        return Row(number, cells) if cells is not None else None
+        return ReportRow(number, cells) if cells is not None else None
     name, colon, _ = line.partition(":")
     cells = _cells(line, len(name) + 1, spans) if colon else None
-    return Row(number, (name.strip(), *cells)) if cells is not None else None
+    return ReportRow(number, (name.strip(), *cells)) if cells is not None else None
 
 
 def _cells(line: str, start: int, spans: Sequence[Span]) -> tuple[str, ...] | None:

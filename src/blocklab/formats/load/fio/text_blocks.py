@@ -11,7 +11,7 @@ import msgspec
 from blocklab.formats.text import Bad
 from blocklab.model.sample import Sample
 
-Row: TypeAlias = Callable[[str, float, str], Sample]
+LatencyRow: TypeAlias = Callable[[str, float, str], Sample]
 # fio-3.39   fio-3.14-6-g97134   fio-2.2.10
 VERSION = re.compile(r"fio-(?P<major>\d+)\.\d\S*")
 # randread: (g=0): rw=randread, bs=(R) 4096B-4096B, (W) 4096B-4096B, (T) 4096B-4096B, ioengine=libaio, iodepth=4

@@ -157,7 +157,7 @@ def _agreeing(exact: float, printed: float) -> float | None:
     return exact if abs(exact - printed) <= max(_ROUNDED * printed, 1.0) else None
 
 
-def _latency(row: text_blocks.Row, metric: str, way: Way, of: str, other: str) -> Iterator[Sample]:
+def _latency(row: text_blocks.LatencyRow, metric: str, way: Way, of: str, other: str) -> Iterator[Sample]:
     if (found := way.latency.get(of)) is None:
         return
     for name, value in zip(("mean", "stddev", "max"), found, strict=True):

@@ -42,7 +42,7 @@ _SILENT = 2.0
 _ROUNDED = 0.05
 
 
-class Row(msgspec.Struct):
+class OperationRow(msgspec.Struct):
     """One kind of transaction in one second or altogether; milliseconds."""
 
     kind: str = msgspec.field(name="Operation")
@@ -62,7 +62,7 @@ class Row(msgspec.Struct):
     max: float | None = msgspec.field(default=None, name="Max(ms)")
 
 
-Line: TypeAlias = str | Sequence[Row]
+Line: TypeAlias = str | Sequence[OperationRow]
 
 
 class _Score(msgspec.Struct):
@@ -73,8 +73,8 @@ class _Output:
     """All that go-tpc printed, sorted; lines of rows may be typed already. Raises ``ParseError``."""
 
     def __init__(self, lines: Iterable[tuple[float, Line]]) -> None:
-        self.seconds: list[tuple[float, Sequence[Row]]] = []
-        self.summary: Sequence[Row] = ()
+        self.seconds: list[tuple[float, Sequence[OperationRow]]] = []
+        self.summary: Sequence[OperationRow] = ()
         self.score: _Score | None = None
         self.end = 0.0
         self.failures: list[str] = []
@@ -88,9 +88,9 @@ class _Output:
             elif line.startswith('[{"efficiency"'):
                 self.score = _decode(line, list[_Score])[0]
             elif line.startswith("[{") and '"Avg(s)"' not in line:
-                self._rows(time, _decode(line, list[Row]))
+                self._rows(time, _decode(line, list[OperationRow]))
 
-    def _rows(self, time: float, rows: Sequence[Row]) -> None:
+    def _rows(self, time: float, rows: Sequence[OperationRow]) -> None:
         if rows[0].prefix.startswith("[Summary]"):
             self.summary = rows
         else:
@@ -172,12 +172,12 @@ def _steps(found: _Output, *, thinks: bool = False) -> list[tuple[float, int]]:
     return steps
 
 
-def _failed(summary: Iterable[Row]) -> int:
+def _failed(summary: Iterable[OperationRow]) -> int:
     """With ``--silence`` go-tpc prints no line of a failure, but still counts them all."""
     return sum(row.count for row in summary if row.kind.endswith("_ERR"))
 
 
-def _good(rows: Sequence[Row]) -> list[Row]:
+def _good(rows: Sequence[OperationRow]) -> list[OperationRow]:
     return [row for row in rows if not row.kind.endswith("_ERR") and row.count and row.tpm]
 
 
@@ -191,7 +191,7 @@ def _decode(line: str, kind: type[list[T]]) -> list[T]:
     return rows
 
 
-def _values(kind: str, row: Row, host: str) -> Iterator[Sample]:
+def _values(kind: str, row: OperationRow, host: str) -> Iterator[Sample]:
     yield Sample(f"{kind}.count", float(row.count), "1", LAYER, host)
     values = {
         "mean": row.total / row.count, "p50": row.p50, "p90": row.p90, "p95": row.p95, "p99": row.p99,
@@ -203,13 +203,13 @@ def _values(kind: str, row: Row, host: str) -> Iterator[Sample]:
         yield Sample(f"{kind}.latency.{name}", value / 1e3, "s", LAYER, host)
 
 
-def _mean(rows: Iterable[Row]) -> float:
+def _mean(rows: Iterable[OperationRow]) -> float:
     """Seconds, over all kinds."""
     listed = list(rows)
     return sum(row.total for row in listed) / sum(row.count for row in listed) / 1e3
 
 
-def _series(seconds: Sequence[tuple[float, Sequence[Row]]], phase: Phase, host: str) -> Iterator[Sample]:
+def _series(seconds: Sequence[tuple[float, Sequence[OperationRow]]], phase: Phase, host: str) -> Iterator[Sample]:
     """A second without any transaction has no line; the next one then is the mean since the one before."""
     before = phase.start
     for time, rows in seconds:

@@ -37,7 +37,7 @@ _SCORE_OF_QUERIES = re.compile(r"^QphH: \d")
 _ENDED = re.compile(r'(?:\d{9,}\.\d{3} )?(?:tpmC: \d|\[\{"efficiency")')
 
 
-class _Timed(output.Row, kw_only=True):
+class _Timed(output.OperationRow, kw_only=True):
     """A row, and how long it was counted (s)."""
 
     takes: float = msgspec.field(name="Takes(s)")

@@ -13,7 +13,7 @@ RESOURCE = "lab"
 _STARTED = "docs/many-machines.md shows how a scheduler and workers are started"
 
 
-class Place(msgspec.Struct, frozen=True):
+class Endpoint(msgspec.Struct, frozen=True):
     """Where a scheduler is, and the certificates for it (``Security``); None for Dask's own configuration."""
 
     address: str
