@@ -108,7 +108,7 @@ def test_a_synchronous_mirror_loses_nothing_and_takes_over(tmp_path: Path) -> No
 def test_an_asynchronous_mirror_loses_what_is_under_way(tmp_path: Path) -> None:
     """Of a database that flushes all by itself: what is lost is the mirror's doing."""
     database = {**MARIADB, "settings": {**MARIADB["settings"], "sync_binlog": 1}}
-    raw = study(database, drbd("A"), links__pair__rtt="80ms", workloads__ledger__connections=16)
+    raw = study(database, drbd("A"), links__pair__rtt="80ms", workloads__ledger__clients=16)
     _, drill, _ = drilled(raw, tmp_path)
     verdict = drill.verdict
     assert verdict.status == "lost" and "gone" in verdict.why
@@ -192,7 +192,7 @@ def test_a_client_that_is_lost_ends_the_drill_as_failed(tmp_path: Path, monkeypa
     what = build(raw)
     grid = cells(what)
     there, progress = StudyFolder.create(tmp_path, Manifest(what, grid)), Silent()
-    monkeypatch.setattr("blocklab.runner.drill.Drilling._dead", _end_client)
+    monkeypatch.setattr("blocklab.runner.drill.Drilling._successor", _end_client)
     bad = run_study(UmlSite(), what, grid, there, progress, 1)
     (run,) = there.runs()
     assert bad == 1 and run.outcome.status == "failed" and "c1" in run.outcome.error and run.drill is None
