@@ -365,8 +365,12 @@ def test_the_command(tmp_path: Path) -> None:
     found = json.loads(out)
     assert code == 0 and found["workloads"] == {"local": ["pgbench"], "mirror": ["pgbench"]}
     assert found["files"]["local"][0]["kind"] == "pgbench-log" and Path(found["report"]).is_file()
+    # Every sentence only where it is asked for.
+    code, out = command("import", *stacks, "--runs", str(tmp_path / "every"), "--all")
+    assert code == 0 and "keeps" in out
     # Imported once more it is the same study, and report takes it as any other.
     code, out = command("report", found["folder"])
+    assert "keeps" not in out
     assert code == 0 and " less" in out
     code, out = command("resume", found["folder"])
     assert code == 1 and "stacks.local.layers[0]: is imported" in out

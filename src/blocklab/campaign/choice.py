@@ -23,7 +23,7 @@ def often(study: Study, repeats: int | None) -> Study:
 
 
 def expanded(study: Study, file: Path, *, quick: bool = False) -> tuple[Cell, ...]:
-    """The study's cells; ``quick``: it is the short form of its file. Raises ``StudyError`` with file and line
+    """The study's cells; ``quick``: it is the quick variant of its file. Raises ``StudyError`` with file and line
     where a combination cannot be built, and for a factor that makes no difference to any."""
     try:
         for path, problem in combined_problems(study):

@@ -14,7 +14,7 @@ import typer
 from rich.table import Table
 
 from blocklab import report
-from blocklab.cli.flags import AsJson, FirstReport, Runs
+from blocklab.cli.flags import AllTables, AsJson, FirstReport, Runs
 from blocklab.errors import StudyError, Unreadable
 from blocklab.formats.clock import ORDERS
 from blocklab.formats.text import Refused
@@ -63,6 +63,7 @@ def import_(
         bool, typer.Option("--yes", help="Join a file to the one workload that is about as long, without asking.")
     ] = False,
     runs: Runs = Path("runs"),
+    every: AllTables = False,
     as_json: AsJson = False,
 ) -> None:
     """Import existing logs as runs (fio, pgbench, go-tpc, sysbench, HammerDB, JdbcRunner, iostat, sar, vmstat,
@@ -97,7 +98,7 @@ def import_(
             console.print(Text(f"  {warning}", style="yellow"), soft_wrap=True)
     for said in done.said:
         console.print(Text(said), soft_wrap=True)
-    console.print(report.terminal_table(folder))
+    console.print(report.terminal_table(folder, every=every))
     echo(f"report: {page}")
 
 

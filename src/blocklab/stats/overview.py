@@ -93,8 +93,8 @@ class Alike(msgspec.Struct, frozen=True):
 
 
 class Overview(msgspec.Struct, frozen=True):
-    """The table. ``alike`` has no place in it; ``more_columns`` and ``more_layouts`` were left out for want of
-    room."""
+    """The table. ``alike`` has no place in it; ``more_columns`` and ``more_layouts`` count what there is no
+    room for."""
 
     columns: tuple[Column, ...]
     layouts: tuple[Layout, ...]

@@ -9,7 +9,6 @@ from blocklab.formats.load.fio.options import size
 
 # fio's own names where it has one. ``rw`` is two of them: what is read, and in which order.
 DEPTH, BLOCK, READS, ACCESS, JOBS = "iodepth", "bs", "reads", "access", "numjobs"
-AXES = (DEPTH, READS, BLOCK, ACCESS, JOBS)
 _SHARES = {"read": 100, "randread": 100, "write": 0, "randwrite": 0}
 # Of an option that a job does not set.
 UNSET = "–"
